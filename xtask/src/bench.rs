@@ -1,0 +1,38 @@
+//! `cargo xtask bench`: benchmarks are programs of the package `hub-bench`; this finds and starts them.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+
+use crate::args::{Args, UsageError};
+use crate::process;
+use crate::workspace::Workspace;
+
+/// The help text.
+pub const USAGE: &str = "\
+usage: cargo xtask bench NAME [--json] [ARGS...]
+
+  bus    the bus in one process: publish, deliver, ack
+
+With --json each figure is one line of JSON. Other arguments go to the benchmark, which has a --help of its own:
+`cargo xtask bench NAME --help`.";
+
+const NAMES: [&str; 1] = ["bus"];
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let mut words = args.rest().into_iter();
+    let name = words.next().ok_or_else(|| UsageError::new("which benchmark?"))?;
+    if !NAMES.contains(&name.as_str()) {
+        let known = NAMES.join(", ");
+        return Err(UsageError::new(format!("no benchmark `{name}`; there is: {known}")).into());
+    }
+    let workspace = Workspace::find()?.with_build_cache()?;
+    ensure!(
+        workspace.has("bench/Cargo.toml"),
+        "the benchmarks are not there yet: bench/Cargo.toml does not exist"
+    );
+    let mut bench = workspace.cargo(["run", "--release", "--quiet", "-p", "hub-bench", "--"]);
+    let ran = process::succeeds(bench.arg(name).args(words))?;
+    Ok(if ran { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

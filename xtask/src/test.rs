@@ -1,0 +1,185 @@
+//! `cargo xtask test`: every check of the project, in the order in which a mistake is cheapest to find.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+
+use crate::args::{Args, UsageError};
+use crate::counts;
+use crate::deny;
+use crate::layering;
+use crate::process::{self, Stream};
+use crate::sim;
+use crate::steps::{Report, Steps};
+use crate::workspace::Workspace;
+
+/// The help text.
+pub const USAGE: &str = "\
+usage: cargo xtask test [--quick | --full]
+
+Runs every check: format, clippy, layering, cargo-deny, tests, doctests, docs, the example, the simulator. A check that
+fails does not stop the others. The last line says how many checks and tests passed and failed; the exit code is zero
+only if none failed.
+
+  --quick   a short simulation (200 seeds), and no building of cargo-deny
+  --full    a long simulation (20,000 seeds; without a flag 2,000)
+
+Builds go to CARGO_TARGET_DIR, or to a cache outside the clone: $EVENT_HUB_CACHE, or $XDG_CACHE_HOME/event-hub, or
+~/.cache/event-hub. Tests run under cargo-nextest if it is installed.";
+
+const EXAMPLE: &str = "crates/hub-core/examples/in_process.rs";
+const NOT_BUILT: &str = "the tests did not build";
+
+/// How much to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effort {
+    Quick,
+    Usual,
+    Full,
+}
+
+impl Effort {
+    fn from_args(mut args: Args) -> Result<Self, UsageError> {
+        let (quick, full) = (args.flag("--quick"), args.flag("--full"));
+        args.finish()?;
+        match (quick, full) {
+            (false, false) => Ok(Self::Usual),
+            (true, false) => Ok(Self::Quick),
+            (false, true) => Ok(Self::Full),
+            (true, true) => Err(UsageError::new("--quick and --full exclude each other")),
+        }
+    }
+
+    fn seeds(self) -> u64 {
+        match self {
+            Self::Quick => 200,
+            Self::Usual => 2_000,
+            Self::Full => 20_000,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let effort = Effort::from_args(args)?;
+    let workspace = Workspace::find()?.with_build_cache()?;
+    let mut steps = Steps::default();
+    read_only(&workspace, effort, &mut steps);
+
+    let mut built = true;
+    steps.run("tests", || {
+        let (report, did_build) = rust_tests(&workspace)?;
+        built = did_build;
+        Ok(report)
+    });
+    let unless_broken =
+        |step: &dyn Fn() -> Result<Report>| if built { step() } else { Ok(Report::skipped(NOT_BUILT)) };
+    steps.run("doctests", || unless_broken(&|| doctests(&workspace)));
+    steps.run("docs", || unless_broken(&|| docs(&workspace)));
+    steps.run("example", || unless_broken(&|| example(&workspace)));
+    steps.run("sim", || unless_broken(&|| simulator(&workspace, effort)));
+    Ok(steps.finish())
+}
+
+/// What needs no program of ours to run.
+fn read_only(workspace: &Workspace, effort: Effort, steps: &mut Steps) {
+    steps.command("format", &mut workspace.cargo(["fmt", "--all", "--check"]));
+    steps.run("layering", || {
+        let found = layering::violations(&workspace.read("deny.toml")?, &workspace.read("Cargo.lock")?)?;
+        for sentence in &found {
+            println!("    {sentence}");
+        }
+        Ok(if found.is_empty() {
+            Report::check(true)
+        } else {
+            Report::failed("see `bans.deny` in deny.toml")
+        })
+    });
+    steps.run("deny", || deny::check(workspace, effort != Effort::Quick));
+    let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+    steps.command("clippy", &mut workspace.cargo(clippy));
+}
+
+/// Unit and integration tests, without the simulator. Also says whether they could be built.
+fn rust_tests(workspace: &Workspace) -> Result<(Report, bool)> {
+    let nextest = process::succeeds_quietly(&mut workspace.cargo(["nextest", "--version"]));
+    let (success, counts) = if nextest {
+        let mut command =
+            workspace.cargo(["nextest", "run", "--workspace", "--all-features", "--no-fail-fast"]);
+        // A filter that matches nothing is an error to nextest.
+        if workspace.has(sim::SOURCE) {
+            command.args(["-E", "not binary(sim)"]);
+        }
+        let (success, output) = shown_and_read(&mut command, Stream::Stderr)?;
+        (success, counts::of_nextest(&output))
+    } else {
+        let mut command =
+            workspace.cargo(["test", "--workspace", "--all-features", "--no-fail-fast", "--lib", "--bins"]);
+        for name in integration_tests(workspace)? {
+            command.args(["--test", &name]);
+        }
+        let (success, output) = shown_and_read(&mut command, Stream::Stdout)?;
+        (success, counts::of_cargo_test(&output))
+    };
+    Ok((Report::tests(success, counts), counts.is_some()))
+}
+
+/// The names of all integration tests but the simulator. `cargo test` can only be told which ones to run, not which one
+/// to leave out.
+fn integration_tests(workspace: &Workspace) -> Result<BTreeSet<String>> {
+    let mut packages = vec![workspace.path("xtask"), workspace.path("bench")];
+    for entry in fs::read_dir(workspace.path("crates"))? {
+        packages.push(entry?.path());
+    }
+    let mut names = BTreeSet::new();
+    for package in packages {
+        let Ok(tests) = fs::read_dir(package.join("tests")) else { continue };
+        for entry in tests {
+            let path = entry?.path();
+            let is_test =
+                path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").is_file();
+            names
+                .extend(path.file_stem().filter(|_| is_test).map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    names.remove("sim");
+    Ok(names)
+}
+
+fn doctests(workspace: &Workspace) -> Result<Report> {
+    let mut command = workspace.cargo(["test", "--doc", "--workspace", "--all-features", "--no-fail-fast"]);
+    let (success, output) = shown_and_read(&mut command, Stream::Stdout)?;
+    Ok(Report::tests(success, counts::of_cargo_test(&output)))
+}
+
+fn docs(workspace: &Workspace) -> Result<Report> {
+    let mut command = workspace.cargo(["doc", "--workspace", "--all-features", "--no-deps"]);
+    println!("    {}", process::shown(&command));
+    process::succeeds(command.env("RUSTDOCFLAGS", "-D warnings")).map(Report::check)
+}
+
+/// The program that a new user would start from has to run, not only to build.
+fn example(workspace: &Workspace) -> Result<Report> {
+    if !workspace.has(EXAMPLE) {
+        return Ok(Report::skipped(format!("{EXAMPLE} does not exist yet")));
+    }
+    let mut command = workspace.cargo(["run", "-q", "-p", "hub-core", "--example", "in_process"]);
+    println!("    {}", process::shown(&command));
+    process::succeeds(&mut command).map(Report::check)
+}
+
+fn simulator(workspace: &Workspace, effort: Effort) -> Result<Report> {
+    if !workspace.has(sim::SOURCE) {
+        return Ok(Report::skipped(format!("{} does not exist yet", sim::SOURCE)));
+    }
+    let scope = sim::Scope { seeds: Some(effort.seeds()), ..sim::Scope::default() };
+    let (success, output) = shown_and_read(&mut sim::command(workspace, scope), Stream::Stdout)?;
+    Ok(Report::tests(success, counts::of_cargo_test(&output)))
+}
+
+fn shown_and_read(command: &mut Command, stream: Stream) -> Result<(bool, String)> {
+    println!("    {}", process::shown(command));
+    process::read_along(command, stream)
+}
