@@ -95,3 +95,61 @@ fn without_parentheses(text: &str) -> String {
     };
     text.chars().filter_map(keep).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(passed: u64, failed: u64, skipped: u64) -> Option<Counts> {
+        Some(Counts { passed, failed, skipped })
+    }
+
+    // The fixtures are what the programs really printed, for a small workspace made to pass, fail, hang and not build.
+
+    #[test]
+    fn nextest_is_read_from_its_summary() {
+        assert_eq!(of_nextest(include_str!("../fixtures/nextest-success.txt")), counts(1, 0, 0));
+        assert_eq!(of_nextest(include_str!("../fixtures/nextest-failure.txt")), counts(6, 1, 1));
+    }
+
+    #[test]
+    fn a_test_that_nextest_killed_has_failed() {
+        assert_eq!(of_nextest(include_str!("../fixtures/nextest-timeout.txt")), counts(5, 2, 1));
+    }
+
+    #[test]
+    fn details_in_parentheses_are_not_counted_again() {
+        let line = "     Summary [   1.5s] 9/12 tests run: 4 passed (1 slow, 2 leaky), 3 failed (1 due to being leaky), \
+                    2 exec failed, 5 skipped";
+        assert_eq!(of_nextest(line), counts(4, 5, 5));
+    }
+
+    #[test]
+    fn cargo_test_is_summed_over_its_binaries() {
+        assert_eq!(of_cargo_test(include_str!("../fixtures/cargo-test.txt")), counts(6, 1, 1));
+    }
+
+    #[test]
+    fn doctests_are_summed_over_crates_and_bundles() {
+        assert_eq!(of_cargo_test(include_str!("../fixtures/doctests.txt")), counts(3, 1, 1));
+    }
+
+    #[test]
+    fn output_that_tests_print_themselves_is_not_counted() {
+        assert_eq!(of_cargo_test(include_str!("../fixtures/nocapture.txt")), counts(2, 0, 0));
+    }
+
+    #[test]
+    fn what_did_not_build_has_no_counts() {
+        let output = include_str!("../fixtures/nextest-no-build.txt");
+        assert_eq!(of_nextest(output), None);
+        assert_eq!(of_cargo_test(output), None);
+        assert_eq!(of_cargo_test(""), None);
+    }
+
+    #[test]
+    fn skipped_is_only_said_when_there_is_something_skipped() {
+        assert_eq!(Counts::PASSED.to_string(), "1 passed, 0 failed");
+        assert_eq!(Counts::SKIPPED.to_string(), "0 passed, 0 failed, 1 skipped");
+    }
+}

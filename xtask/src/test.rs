@@ -97,9 +97,9 @@ fn read_only(workspace: &Workspace, effort: Effort, steps: &mut Steps) {
             Report::failed("see `bans.deny` in deny.toml")
         })
     });
-    steps.run("deny", || deny::check(workspace, effort != Effort::Quick));
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.command("clippy", &mut workspace.cargo(clippy));
+    steps.run("deny", || deny::check(workspace, effort != Effort::Quick));
 }
 
 /// Unit and integration tests, without the simulator. Also says whether they could be built.
