@@ -2,7 +2,7 @@
 //!
 //! A command is a module with a `USAGE` text and a `run` function. What they share: [`args`] (flags), [`workspace`] (where
 //! we are, how to call cargo), [`cache`] (the build cache outside the clone), [`process`] (child programs). The checks of
-//! `cargo xtask test` are listed in [`test`], which is also where a check that needs a service sets it up.
+//! `cargo xtask test` are listed in [`mod@test`], which is also where a check that needs a service sets it up.
 
 mod args;
 mod bench;
