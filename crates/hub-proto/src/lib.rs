@@ -1,1 +1,52 @@
-//! The contract.
+//! The vocabulary of event-hub: the event record and its bytes, ids, topic and group names, patterns, limits
+//! and error codes. No I/O and no async: everything here is a value or a function of values.
+//!
+//! | to know about | look at |
+//! | --- | --- |
+//! | what a publisher hands in | [`NewEvent`], [`PublishOptions`], [`Payload`] |
+//! | how it becomes a record | [`Draft`], then [`Event`] |
+//! | which record it is | [`EventId`], [`IdGenerator`] |
+//! | where it goes | [`TopicName`], [`GroupName`], [`Pattern`] |
+//! | what can go wrong | [`Error`], [`Code`] |
+//! | how much is too much | [`limits`] |
+//!
+//! An event's JSON is built once, by [`Draft::encode`]; from there on only its bytes travel.
+//!
+//! ```
+//! use hub_proto::{Draft, IdGenerator, NewEvent, limits};
+//!
+//! let event = NewEvent::from_wire(br#"{"topic":"orders.placed","payload":{"total":12},"opts":{"key":"o-1"}}"#)?;
+//! event.check(limits::PAYLOAD_BYTES)?;
+//!
+//! let now = 1_700_000_000_000;
+//! let draft = Draft::encode(event, IdGenerator::new().next(now), now);
+//! let record = draft.commit(1, now);
+//!
+//! assert_eq!(record.seq(), 1);
+//! assert_eq!(record.payload(), br#"{"total":12}"#);
+//! assert!(record.json().ends_with(br#""payload":{"total":12},"seq":1}"#));
+//! # Ok::<(), hub_proto::Error>(())
+//! ```
+
+mod draft;
+mod error;
+mod event;
+pub mod header;
+mod id;
+pub mod json;
+pub mod limits;
+mod name;
+mod new_event;
+mod options;
+mod pattern;
+mod payload;
+
+pub use draft::Draft;
+pub use error::{Code, Error, Result};
+pub use event::Event;
+pub use id::{EventId, IdGenerator};
+pub use name::{GroupName, Key, TopicName};
+pub use new_event::NewEvent;
+pub use options::PublishOptions;
+pub use pattern::Pattern;
+pub use payload::Payload;

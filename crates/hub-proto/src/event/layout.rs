@@ -1,0 +1,186 @@
+//! Reading a record's JSON back.
+//!
+//! A record that was written by [`Draft`](crate::Draft) has its members in a known order and no whitespace, so
+//! where they are is found by walking over the short ones at the front and the `seq` at the back, without
+//! parsing the payload. Any other JSON of a record goes through serde and is written anew.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Event, Parts};
+use crate::json::string_end;
+use crate::payload::check_syntax;
+use crate::{Draft, Error, EventId, Key, NewEvent, Payload, PublishOptions, Result, TopicName, header};
+
+const PAYLOAD_MEMBER: &[u8] = b",\"payload\":";
+const SEQ_MEMBER: &[u8] = b",\"seq\":";
+
+/// See [`Event::from_json`].
+pub(super) fn read(json: Bytes, committed: u64) -> Result<Event> {
+    let Some((parts, seq)) = walk(&json, None) else { return read_any(&json, committed) };
+    let event = Event::from_parts(json, parts, seq, committed);
+    // The walk took these on trust.
+    let one_line = memchr::memchr2(b'\n', b'\r', &event.json).is_none();
+    let extras_fit = extras(&event.json, &event.parts).is_none_or(|json| read_extras(json).is_ok());
+    let payload = event.payload();
+    let trimmed = payload.trim_ascii().len() == payload.len();
+    if one_line && extras_fit && trimmed && check_syntax(payload).is_ok() {
+        return Ok(event);
+    }
+    read_any(&event.json, committed)
+}
+
+/// See [`Event::from_trusted`].
+pub(super) fn read_trusted(json: Bytes, committed: u64, topic: &TopicName) -> Result<Event> {
+    match walk(&json, Some(topic)) {
+        Some((parts, seq)) => Ok(Event::from_parts(json, parts, seq, committed)),
+        None => Err(Error::internal(format!("a stored record of {topic} is not as the hub writes them"))),
+    }
+}
+
+/// The members between key and payload with their leading comma, if there are any.
+pub(super) fn extras<'a>(json: &'a [u8], parts: &Parts) -> Option<&'a [u8]> {
+    let text = &json[parts.extras_start..parts.payload.0 - PAYLOAD_MEMBER.len()];
+    (!text.is_empty()).then_some(text)
+}
+
+/// Reads what [`extras`] gave.
+pub(super) fn read_extras(text: &[u8]) -> Result<PublishOptions, serde_json::Error> {
+    let mut object = Vec::with_capacity(text.len() + 1);
+    object.push(b'{');
+    object.extend_from_slice(text.strip_prefix(b",").unwrap_or(text));
+    object.push(b'}');
+    serde_json::from_slice(&object)
+}
+
+/// Finds the parts of a record that is laid out as [`Draft`] does it; `None` if it is not. The insides of the
+/// payload and the extras are not checked.
+fn walk(json: &[u8], expected: Option<&TopicName>) -> Option<(Parts, u64)> {
+    let (before_seq, seq) = split_seq(json)?;
+    let mut walk = Walk { json: before_seq, at: 0 };
+    walk.eat(b"{\"id\":\"")?;
+    let text = walk.text(36)?;
+    let id = EventId::parse(text).ok().filter(|id| id.encode(&mut [0; 36]) == text)?;
+    walk.eat(b"\",\"ts\":")?;
+    let ts = walk.number()?;
+    walk.eat(b",\"topic\":")?;
+    let topic = walk.string()?;
+    let topic = std::str::from_utf8(&before_seq[topic.start + 1..topic.end - 1]).ok()?;
+    let topic = match expected {
+        Some(expected) => Some(expected.clone()).filter(|expected| expected.as_str() == topic)?,
+        None => TopicName::stored(topic).ok()?,
+    };
+    let mut key = None;
+    if walk.eat(b",\"key\":").is_some() {
+        let text: String = serde_json::from_slice(&before_seq[walk.string()?]).ok()?;
+        key = Some(Key::from(text));
+    }
+    let extras_start = walk.at;
+    if walk.eat(b",\"sid\":").is_some() {
+        walk.string()?;
+    }
+    for list in [&b",\"headers\":{"[..], b",\"caused_by\":[", b",\"tags\":["] {
+        if walk.eat(list).is_some() {
+            walk.list_of_strings()?;
+        }
+    }
+    walk.eat(PAYLOAD_MEMBER)?;
+    let payload = (walk.at, before_seq.len());
+    let mut parts = Parts { id, ts, topic, key, audience: None, extras_start, payload };
+    if let Some(text) = extras(json, &parts)
+        && memchr::memmem::find(text, header::REPLAY_FOR.as_bytes()).is_some()
+    {
+        let headers = read_extras(text).ok()?.headers;
+        let found = headers.into_iter().find(|(name, _)| name == header::REPLAY_FOR);
+        parts.audience = found.map(|(_, group)| group.into());
+    }
+    Some((parts, seq))
+}
+
+/// Takes `,"seq":N}` off the end.
+fn split_seq(json: &[u8]) -> Option<(&[u8], u64)> {
+    let rest = json.strip_suffix(b"}")?;
+    let digits = rest.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let (rest, digits) = rest.split_at(rest.len() - digits);
+    Some((rest.strip_suffix(SEQ_MEMBER)?, parse_u64(digits)?))
+}
+
+/// Digits as the hub writes them, without zeros in front.
+fn parse_u64(digits: &[u8]) -> Option<u64> {
+    if digits.len() > 1 && digits[0] == b'0' {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// A place in a record.
+struct Walk<'a> {
+    json: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn rest(&self) -> &'a [u8] {
+        &self.json[self.at..]
+    }
+
+    fn eat(&mut self, text: &[u8]) -> Option<()> {
+        self.rest().starts_with(text).then(|| self.at += text.len())
+    }
+
+    fn text(&mut self, bytes: usize) -> Option<&'a str> {
+        let text = self.rest().get(..bytes)?;
+        self.at += bytes;
+        std::str::from_utf8(text).ok()
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let digits = self.rest().iter().take_while(|b| b.is_ascii_digit()).count();
+        parse_u64(self.text(digits)?.as_bytes())
+    }
+
+    /// A string with its quotes.
+    fn string(&mut self) -> Option<Range<usize>> {
+        let start = self.at;
+        self.eat(b"\"")?;
+        self.at = string_end(self.json, self.at);
+        (self.at >= start + 2 && self.json[self.at - 1] == b'"').then_some(start..self.at)
+    }
+
+    /// What follows an opening bracket, to the closing one: strings with commas or colons between them.
+    fn list_of_strings(&mut self) -> Option<()> {
+        loop {
+            self.string()?;
+            let separator = *self.rest().first()?;
+            self.at += 1;
+            match separator {
+                b',' | b':' => {}
+                b']' | b'}' => return Some(()),
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// A record in JSON of any layout.
+#[derive(Deserialize)]
+struct Record<'a> {
+    id: EventId,
+    seq: u64,
+    ts: u64,
+    topic: TopicName,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+}
+
+fn read_any(json: &[u8], committed: u64) -> Result<Event> {
+    let wrong = |err| Error::from_json_error("record", &err);
+    let record: Record<'_> = serde_json::from_slice(json).map_err(wrong)?;
+    let options: PublishOptions = serde_json::from_slice(json).map_err(wrong)?;
+    let payload = Payload::of_raw(record.payload, None);
+    let event = NewEvent { topic: record.topic, payload, options };
+    Ok(Draft::encode(event, record.id, record.ts).commit(record.seq, committed))
+}

@@ -1,0 +1,17 @@
+//! Header names with a meaning to the hub.
+
+/// Names that start so, in any case of letters, are the hub's own; from a publisher they are refused.
+pub const RESERVED: &str = "x-hub-";
+
+/// On a replayed dead letter: the one group the record is for. Other groups settle it without delivery.
+pub const REPLAY_FOR: &str = "x-hub-replay-for";
+
+/// Whether a header name is the hub's own.
+///
+/// ```
+/// assert!(hub_proto::header::is_reserved("X-Hub-Replay-For"));
+/// assert!(!hub_proto::header::is_reserved("x-request-id"));
+/// ```
+pub fn is_reserved(name: &str) -> bool {
+    name.as_bytes().get(..RESERVED.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED.as_bytes()))
+}

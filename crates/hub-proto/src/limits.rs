@@ -1,0 +1,41 @@
+//! How much is too much, in one place. Sizes are bytes of UTF-8, times are milliseconds.
+//!
+//! Records and topics that the hub itself writes (`dlq.…`, `….snapshot`) are not bound by the limits on names
+//! and sizes.
+
+/// Longest topic name a client may publish to.
+pub const TOPIC_BYTES: usize = 200;
+/// Longest group name.
+pub const GROUP_BYTES: usize = 200;
+/// Longest entity key.
+pub const KEY_BYTES: usize = 512;
+/// Most headers on one event.
+pub const HEADERS: usize = 64;
+/// Names and values of one event's headers together.
+pub const HEADERS_BYTES: usize = 8 * 1024;
+/// Largest payload, unless the configuration says otherwise.
+pub const PAYLOAD_BYTES: usize = 1024 * 1024;
+/// Deepest nesting of arrays and objects in a payload.
+pub const NESTING: usize = 128;
+/// Most causes of one event.
+pub const CAUSED_BY: usize = 64;
+/// Most tags on one event.
+pub const TAGS: usize = 64;
+/// Longest tag.
+pub const TAG_BYTES: usize = 512;
+/// Longest session id of a publisher.
+pub const SID_BYTES: usize = 512;
+/// Most events in one batch.
+pub const BATCH_EVENTS: usize = 1000;
+/// A nack's reason is cut here.
+pub const REASON_BYTES: usize = 4096;
+/// Longest delay of a nack and longest lease: 12 hours.
+pub const MAX_DELAY_MS: u64 = 12 * 60 * 60 * 1000;
+/// Most topics in one hub.
+pub const TOPICS: usize = 100_000;
+/// Events a scan answers when no limit is given.
+pub const SCAN_DEFAULT: usize = 1000;
+/// Most events one scan answers.
+pub const SCAN_MAX: usize = 10_000;
+/// Longest pattern: room for any topic name, those the hub makes included.
+pub const PATTERN_BYTES: usize = 400;

@@ -1,0 +1,166 @@
+//! An event as a publisher hands it in.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::shown;
+use crate::{Error, Payload, PublishOptions, Result, TopicName, header, limits};
+
+/// An event on its way in: no `seq` yet, maybe no id and no time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewEvent {
+    /// Where it goes.
+    pub topic: TopicName,
+    /// What it carries.
+    pub payload: Payload,
+    /// What else the publisher said.
+    pub options: PublishOptions,
+}
+
+/// The shape of a publish on the wire.
+#[derive(Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow)]
+    topic: Cow<'a, str>,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+    #[serde(default)]
+    opts: Option<PublishOptions>,
+}
+
+impl NewEvent {
+    /// An event without options.
+    pub fn new(topic: TopicName, payload: Payload) -> Self {
+        Self { topic, payload, options: PublishOptions::default() }
+    }
+
+    /// The same event with an entity key.
+    #[must_use]
+    pub fn with_key(mut self, key: impl Into<String>) -> Self {
+        self.options.key = Some(key.into());
+        self
+    }
+
+    /// The same event with an id of the publisher's.
+    #[must_use]
+    pub fn with_id(mut self, id: crate::EventId) -> Self {
+        self.options.id = Some(id);
+        self
+    }
+
+    /// The same event with other options, in place of all it had.
+    #[must_use]
+    pub fn with_options(mut self, options: PublishOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Reads `{topic, payload, opts?}`, as in a PUBLISH. The payload stays the text it is.
+    ///
+    /// # Errors
+    /// `bad_json` if the text is no JSON, `bad_request` if it has another shape, if the topic is malformed or
+    /// if the payload is nested too deep. The other limits are a matter for [`NewEvent::check`].
+    pub fn from_wire(json: &[u8]) -> Result<Self> {
+        Self::read(json, None)
+    }
+
+    /// Reads the same as [`NewEvent::from_wire`] without copying the payload, which keeps the whole frame in
+    /// memory as long as the event lives.
+    ///
+    /// # Errors
+    /// As for [`NewEvent::from_wire`].
+    pub fn from_wire_shared(json: &Bytes) -> Result<Self> {
+        Self::read(json, Some(json))
+    }
+
+    fn read(json: &[u8], frame: Option<&Bytes>) -> Result<Self> {
+        let wire: Wire<'_> =
+            serde_json::from_slice(json).map_err(|err| Error::from_json_error("publish", &err))?;
+        let payload = Payload::of_raw(wire.payload, frame);
+        payload.check_depth()?;
+        Ok(Self { topic: TopicName::parse(&wire.topic)?, payload, options: wire.opts.unwrap_or_default() })
+    }
+
+    /// Checks every limit on what a publisher may send. The hub's own records are not checked: they may have
+    /// longer topics, deeper payloads and reserved headers.
+    ///
+    /// # Errors
+    /// `too_large` if the payload has more than `max_payload` bytes, `bad_request` for all else.
+    pub fn check(&self, max_payload: usize) -> Result<()> {
+        if self.payload.len() > max_payload {
+            return Err(Error::too_large(format!(
+                "payload has {} bytes; at most {max_payload} are allowed",
+                self.payload.len()
+            )));
+        }
+        self.payload.check_depth()?;
+        self.topic.check_length()?;
+        let options = &self.options;
+        if let Some(key) = &options.key {
+            check_bytes("key", key, limits::KEY_BYTES)?;
+            if key.contains('\0') {
+                return Err(Error::bad_request(format!(
+                    "key {} has a NUL character; those are reserved for the hub",
+                    shown(key)
+                )));
+            }
+        }
+        if let Some(sid) = &options.sid {
+            check_bytes("sid", sid, limits::SID_BYTES)?;
+        }
+        check_headers(&options.headers)?;
+        check_count("caused_by", options.caused_by.len(), limits::CAUSED_BY)?;
+        check_count("tags", options.tags.len(), limits::TAGS)?;
+        options.tags.iter().try_for_each(|tag| check_bytes("tag", tag, limits::TAG_BYTES))
+    }
+}
+
+fn check_headers(headers: &[(String, String)]) -> Result<()> {
+    check_count("headers", headers.len(), limits::HEADERS)?;
+    let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > limits::HEADERS_BYTES {
+        return Err(Error::bad_request(format!(
+            "headers have {bytes} bytes in names and values; at most {} are allowed",
+            limits::HEADERS_BYTES
+        )));
+    }
+    let mut seen = HashSet::new();
+    for (name, _) in headers {
+        let wrong = if name.is_empty() {
+            "is empty; a header needs a name"
+        } else if header::is_reserved(name) {
+            "is reserved: names with x-hub- are the hub's own"
+        } else if !seen.insert(name) {
+            "is there twice; a name may be used once"
+        } else {
+            continue;
+        };
+        return Err(Error::bad_request(format!("header {} {wrong}", shown(name))));
+    }
+    Ok(())
+}
+
+fn check_bytes(what: &str, value: &str, max: usize) -> Result<()> {
+    if value.len() > max {
+        return Err(Error::bad_request(format!(
+            "{what} {} has {} bytes; at most {max} are allowed",
+            shown(value),
+            value.len()
+        )));
+    }
+    Ok(())
+}
+
+fn check_count(what: &str, count: usize, max: usize) -> Result<()> {
+    if count > max {
+        return Err(Error::bad_request(format!("{what} has {count} entries; at most {max} are allowed")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
