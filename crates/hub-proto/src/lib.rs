@@ -28,6 +28,8 @@
 //! # Ok::<(), hub_proto::Error>(())
 //! ```
 
+#[cfg(test)]
+mod arbitrary;
 mod draft;
 mod error;
 mod event;
