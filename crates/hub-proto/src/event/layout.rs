@@ -75,8 +75,7 @@ fn walk(json: &[u8], expected: Option<&TopicName>) -> Option<(Parts, u64)> {
     };
     let mut key = None;
     if walk.eat(b",\"key\":").is_some() {
-        let text: String = serde_json::from_slice(&before_seq[walk.string()?]).ok()?;
-        key = Some(Key::from(text));
+        key = Some(read_key(&before_seq[walk.string()?])?);
     }
     let extras_start = walk.at;
     if walk.eat(b",\"sid\":").is_some() {
@@ -98,6 +97,14 @@ fn walk(json: &[u8], expected: Option<&TopicName>) -> Option<(Parts, u64)> {
         parts.audience = found.map(|(_, group)| group.into());
     }
     Some((parts, seq))
+}
+
+/// Most keys have no escapes and are copied once, straight from the record.
+fn read_key(quoted: &[u8]) -> Option<Key> {
+    match serde_json::from_slice::<&str>(quoted) {
+        Ok(plain) => Some(plain.into()),
+        Err(_) => serde_json::from_slice::<String>(quoted).ok().map(Key::from),
+    }
 }
 
 /// Takes `,"seq":N}` off the end.
