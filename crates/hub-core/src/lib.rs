@@ -1,1 +1,54 @@
-//! The bus.
+//! The bus of event-hub: durable topics, competing consumers with leases, dead letters, replay, latest state by key;
+//! over a store that is plugged in.
+//!
+//! Start with [`Bus`]. What is promised is written down in `docs/semantics.md`; how it works inside, in
+//! `docs/architecture.md`. The way of an event:
+//!
+//! | step | where |
+//! | --- | --- |
+//! | checked, its bytes built once | [`Bus::publish`], `engine` |
+//! | waits for the next commit with everything else | `committer` |
+//! | made durable, gets its `seq` | [`store::EventStore`] |
+//! | kept in memory for those who keep up | `topic` |
+//! | given to a member of each group | `group`; the rules are in `group/dispatch.rs`, a plain state machine |
+//! | in the consumer's hands, acked | [`Subscription`], [`Delivery`] |
+//! | what was done is saved | `saver` |
+//! | old and overtaken events leave | `cleaner`, `snapshot` |
+
+mod bus;
+mod cleaner;
+mod clock;
+mod committer;
+mod config;
+mod dead_letter;
+mod engine;
+mod fan;
+mod group;
+mod metrics;
+mod position;
+mod publish;
+mod saver;
+mod snapshot;
+pub mod store;
+mod subscribe;
+#[cfg(feature = "testkit")]
+pub mod testkit;
+mod topic;
+
+pub use bus::{Bus, BusBuilder};
+pub use clock::{Clock, SystemClock};
+pub use committer::Receipt;
+pub use config::{Config, TopicDurability, TopicSettings};
+pub use group::delivery::Delivery;
+pub use group::options::{Filter, GroupOptions, GroupRequest, Ordering};
+pub use group::ranges::RangeSet;
+pub use group::state::{GroupState, Progress, Tries};
+pub use group::status::{GroupStatus, Reason};
+pub use hub_proto::{Code, Error, Event, EventId, Key, NewEvent, Payload, PublishOptions, Result, TopicName};
+pub use position::{Cursor, Position};
+pub use publish::Publish;
+pub use store::memory::MemoryStore;
+pub use subscribe::{ById, Handed, Running, Subscribe, SubscribeGroup, Subscription, Watch, Watched};
+
+/// Milliseconds: since the Unix epoch, since a start, or of duration.
+pub type Millis = u64;

@@ -1,0 +1,358 @@
+//! The bus: the handle a program holds.
+
+use crate::Millis;
+use crate::cleaner;
+use crate::clock::{Clock, SystemClock};
+use crate::committer::{Receipt, Target};
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::group::options::GroupOptions;
+use crate::group::status::GroupStatus;
+use crate::metrics::Metrics;
+use crate::position::{Cursor, Position, refused};
+use crate::publish::Publish;
+use crate::store::memory::MemoryStore;
+use crate::store::{Bounds, Cleaned, EventStore, ReadLimit, SubscriptionRecord};
+use crate::subscribe::{Subscribe, Target as SubscribeTarget, delete};
+use hub_proto::{Error, Event, GroupName, IdGenerator, Key, NewEvent, Payload, Result, TopicName, limits};
+use prometheus_client::registry::Registry;
+use std::sync::Arc;
+
+/// A durable event bus in this process. Clones are handles to the same bus.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+/// use hub_core::{Bus, Position};
+/// use serde_json::json;
+///
+/// let bus = Bus::in_memory().await?;
+/// let mut orders = bus.subscribe("orders.*").group("billing").from(Position::Earliest).open().await?;
+///
+/// bus.publish("orders.created", json!({"order": 17})).key("order-17").await?;
+///
+/// let delivery = orders.recv().await?;
+/// assert_eq!(delivery.event().payload(), br#"{"order":17}"#);
+/// delivery.ack()?;
+/// # bus.stop().await }
+/// ```
+///
+/// A program that must not lose what its groups have done since the last save (at most 200 ms) calls
+/// [`stop`](Self::stop); dropping the last handle is like a crash.
+#[derive(Clone)]
+pub struct Bus {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Arc<Engine>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.engine.abandon();
+    }
+}
+
+/// A bus in the making: [`Bus::builder`].
+#[must_use = "a builder does nothing until it is opened"]
+pub struct BusBuilder {
+    store: Arc<dyn EventStore>,
+    clock: Arc<dyn Clock>,
+    config: Config,
+    ids: IdGenerator,
+}
+
+impl BusBuilder {
+    /// Where time comes from; the operating system unless set.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Settings of topics and bounds of the engine.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Where ids come from; random unless set.
+    pub fn ids(mut self, ids: IdGenerator) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Opens the bus with a registry of its own.
+    pub async fn open(self) -> Result<Bus> {
+        self.open_with(&mut Registry::default()).await
+    }
+
+    /// Opens the bus and registers its metrics with `registry`. Needs a tokio runtime.
+    pub async fn open_with(self, registry: &mut Registry) -> Result<Bus> {
+        self.config.check()?;
+        let image = self.store.load().await.map_err(refused)?;
+        let metrics = Metrics::register(registry, self.config.metric_labels);
+        let engine = Engine::new(self.store, self.clock, self.config, self.ids, metrics);
+        engine.restore(image);
+        let bus = Bus { inner: Arc::new(Inner { engine: engine.clone() }) };
+        start(&engine);
+        Ok(bus)
+    }
+}
+
+/// Starts what runs for as long as the bus does.
+fn start(engine: &Arc<Engine>) {
+    let committing = engine.clone();
+    engine.spawn(async move {
+        let target = Target {
+            store: committing.store.clone(),
+            clock: committing.clock.clone(),
+            tails: committing.tails.clone(),
+            metrics: committing.metrics.clone(),
+        };
+        committing.committer.run(&target).await;
+    });
+    let saving = engine.clone();
+    engine.spawn(async move {
+        tokio::select! {
+            () = saving.stopping.cancelled() => {}
+            () = saving.saver.run(&saving) => {}
+        }
+    });
+    let cleaning = engine.clone();
+    engine.spawn(async move {
+        tokio::select! {
+            () = cleaning.stopping.cancelled() => {}
+            () = cleaner::run(&cleaning) => {}
+        }
+    });
+}
+
+impl Bus {
+    /// A bus over `store`, still to be opened.
+    pub fn builder(store: impl EventStore) -> BusBuilder {
+        Self::builder_over(Arc::new(store))
+    }
+
+    /// The same, for a store that is shared already.
+    pub fn builder_over(store: Arc<dyn EventStore>) -> BusBuilder {
+        let (clock, config, ids) = (Arc::new(SystemClock::new()), Config::default(), IdGenerator::new());
+        BusBuilder { store, clock, config, ids }
+    }
+
+    /// A bus over a new [`MemoryStore`].
+    pub async fn in_memory() -> Result<Self> {
+        Self::builder(MemoryStore::new()).open().await
+    }
+
+    // ---- publishing ----
+
+    /// Publishes an event. Say more about it with the methods of [`Publish`], then await it.
+    ///
+    /// The answer comes when the event is as safe as [`Receipt::durable`] says.
+    pub fn publish(&self, topic: &str, payload: impl Into<Payload>) -> Publish<'_> {
+        Publish::new(self, topic, payload.into())
+    }
+
+    /// Publishes an event that was put together elsewhere.
+    pub async fn send(&self, event: NewEvent) -> Result<Receipt> {
+        self.engine().publish(event).await
+    }
+
+    /// Publishes several events with one commit. Not atomic: each has a result of its own, in the order given.
+    pub async fn publish_batch(&self, events: Vec<NewEvent>) -> Vec<Result<Receipt>> {
+        self.engine().publish_all(events).await
+    }
+
+    // ---- subscribing ----
+
+    /// Subscribes to a topic, or to a pattern: `*` is one segment, `**` any number of them.
+    pub fn subscribe(&self, topic_or_pattern: &str) -> Subscribe {
+        Subscribe::new(self.engine().clone(), SubscribeTarget::Written(topic_or_pattern.to_owned()))
+    }
+
+    /// Subscribes to several topics under one label.
+    pub fn subscribe_all<'a>(&self, label: &str, topics: impl IntoIterator<Item = &'a str>) -> Subscribe {
+        let topics = topics.into_iter().map(str::to_owned).collect();
+        Subscribe::new(self.engine().clone(), SubscribeTarget::List(label.to_owned(), topics))
+    }
+
+    // ---- groups ----
+
+    /// The floor of a group; `None` if there is no such group.
+    pub async fn get_cursor(&self, topic: &str, group: &str) -> Result<Option<Cursor>> {
+        let engine = self.engine();
+        let Some((topic, group)) =
+            engine.find(topic).and_then(|topic| Some((topic.clone(), topic.group(group)?)))
+        else {
+            return Ok(None);
+        };
+        let seq = group.floor();
+        let event = match (seq, topic.get(seq)) {
+            (0, _) => None,
+            (_, Some(event)) => Some(event),
+            (_, None) => {
+                let read = engine.store.read(&topic.name, seq - 1, ReadLimit { events: 1, bytes: 1 }).await;
+                read.map_err(refused)?.into_iter().next().filter(|event| event.seq() == seq)
+            }
+        };
+        let (last_id, last_ts) =
+            (event.as_ref().map(|event| event.id()), event.as_ref().map(|event| event.ts()));
+        Ok(Some(Cursor { topic: topic.name.clone(), seq, last_id, last_ts }))
+    }
+
+    /// Places a group anew. Its leases end, and acks above the floor and failures are forgotten. Answers the new floor.
+    ///
+    /// After `unavailable` the group is placed all the same, and that is saved when the store answers again.
+    pub async fn set_cursor(&self, topic: &str, group: &str, to: Position) -> Result<u64> {
+        let engine = self.engine();
+        let topic = engine.known(topic)?;
+        let found = topic.group(group);
+        let group =
+            found.ok_or_else(|| Error::bad_request(format!("topic {} has no group {group}", topic.name)))?;
+        let seq = to.resolve(engine, &topic).await?;
+        group.set_cursor(seq);
+        engine.saver.flush(engine).await?;
+        Ok(seq)
+    }
+
+    /// Deletes a group on one topic, or a subscription to a pattern or list with all its groups. Members' subscriptions
+    /// end. Answers how many groups went.
+    pub async fn delete_group(&self, topic_or_label: &str, group: &str) -> Result<usize> {
+        delete(self.engine(), topic_or_label, &GroupName::parse(group)?).await
+    }
+
+    /// How the groups of a topic are doing, by name.
+    pub fn groups(&self, topic: &str) -> Vec<GroupStatus> {
+        let groups =
+            self.engine().find(topic).map(|topic| topic.groups.read().values().cloned().collect::<Vec<_>>());
+        let mut status: Vec<_> = groups.into_iter().flatten().map(|group| group.status()).collect();
+        status.sort_unstable_by(|a, b| a.group.cmp(&b.group));
+        status
+    }
+
+    /// How one group is doing.
+    pub fn group(&self, topic: &str, group: &str) -> Option<GroupStatus> {
+        Some(self.engine().find(topic)?.group(group)?.status())
+    }
+
+    /// The stored options of a group.
+    pub fn group_options(&self, topic: &str, group: &str) -> Option<GroupOptions> {
+        Some(self.engine().find(topic)?.group(group)?.record().options)
+    }
+
+    /// Subscriptions to patterns and lists.
+    pub fn subscriptions(&self) -> Vec<SubscriptionRecord> {
+        self.engine().fans.records()
+    }
+
+    // ---- reading ----
+
+    /// Every topic, by name.
+    pub fn topics(&self) -> Vec<TopicName> {
+        let mut names: Vec<_> = self.engine().topics().iter().map(|topic| topic.name.clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The extent of a topic's log.
+    pub async fn bounds(&self, topic: &str) -> Result<Bounds> {
+        let topic = self.engine().known(topic)?;
+        self.engine().store.bounds(&topic.name).await.map_err(refused)
+    }
+
+    /// Reads events from a position on, oldest first; at most `limit`, 10,000 at most and 1,000 if `None`.
+    pub async fn scan(&self, topic: &str, from: Position, limit: Option<usize>) -> Result<Vec<Arc<Event>>> {
+        let limit = checked_limit(limit)?;
+        let engine = self.engine();
+        let topic = engine.known(topic)?;
+        let mut after = from.resolve(engine, &topic).await?;
+        let mut events = Vec::new();
+        while events.len() < limit {
+            let rest = ReadLimit { events: limit - events.len(), bytes: 4 << 20 };
+            let mut block = engine.store.read(&topic.name, after, rest).await.map_err(refused)?;
+            let Some(last) = block.last() else { break };
+            after = last.seq();
+            events.append(&mut block);
+        }
+        Ok(events)
+    }
+
+    /// The newest event of each key, by seq; `None` where there is none or it is a tombstone.
+    pub async fn latest_by_key(&self, topic: &str, keys: &[&str]) -> Result<Vec<Option<Arc<Event>>>> {
+        checked_limit(Some(keys.len().max(1)))?;
+        let topic = self.engine().known(topic)?;
+        let keys: Vec<Key> = keys.iter().map(|key| Key::from(*key)).collect();
+        let newest = self.engine().store.newest(&topic.name, &keys).await.map_err(refused)?;
+        Ok(newest.into_iter().map(|event| event.filter(|event| !event.is_tombstone())).collect())
+    }
+
+    /// The newest event of every key, in the order of the keys, after the key `after`.
+    pub async fn latest_page(
+        &self,
+        topic: &str,
+        after: Option<&str>,
+        limit: Option<usize>,
+    ) -> Result<Vec<Arc<Event>>> {
+        let limit = checked_limit(limit)?;
+        let topic = self.engine().known(topic)?;
+        let limit = ReadLimit { events: limit, bytes: 16 << 20 };
+        self.engine().store.newest_page(&topic.name, after, limit).await.map_err(refused)
+    }
+
+    // ---- housekeeping ----
+
+    /// Writes a topic's snapshot and removes what its settings do not keep, now. The hub does it by itself every
+    /// [`Config::clean_interval`].
+    pub async fn clean(&self, topic: &str) -> Result<Cleaned> {
+        let topic = self.engine().known(topic)?;
+        cleaner::clean(self.engine(), &topic).await
+    }
+
+    /// Deletes groups that had no members for [`Config::group_expire_days`], and cleans what is due.
+    pub async fn housekeeping(&self) {
+        cleaner::Pass::new(self.engine()).run(self.engine()).await;
+    }
+
+    /// Saves what groups have done, now. The hub does it by itself within 200 ms.
+    pub async fn flush(&self) -> Result<()> {
+        self.engine().saver.flush(self.engine()).await
+    }
+
+    /// Stops cleanly: takes nothing more, saves everything, closes the store. After it nothing that was acked is
+    /// delivered again. Subscriptions end with `unavailable`.
+    pub async fn stop(&self) -> Result<()> {
+        let engine = self.engine();
+        engine.stopping.cancel();
+        let saved = engine.saver.flush(engine).await;
+        engine.committer.close();
+        engine.tasks.close();
+        engine.tasks.wait().await;
+        let closed = engine.store.close().await.map_err(refused);
+        engine.abandon();
+        saved.and(closed)
+    }
+
+    /// Milliseconds on the hub's wall clock.
+    pub fn now(&self) -> Millis {
+        self.engine().clock.wall()
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.inner.engine
+    }
+}
+
+fn checked_limit(limit: Option<usize>) -> Result<usize> {
+    match limit.unwrap_or(limits::SCAN_DEFAULT) {
+        limit if limit == 0 || limit > limits::SCAN_MAX => {
+            Err(Error::bad_request(format!("the limit is {limit}; it must be 1 to {}", limits::SCAN_MAX)))
+        }
+        limit => Ok(limit),
+    }
+}
+
+impl std::fmt::Debug for Bus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bus").field("store", &self.engine().store.name()).finish()
+    }
+}

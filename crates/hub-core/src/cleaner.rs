@@ -1,0 +1,110 @@
+//! What leaves: old events, overtaken events, groups that nobody uses. And what is written down before: snapshots.
+
+use crate::Millis;
+use crate::config::DAY;
+use crate::engine::Engine;
+use crate::position::refused;
+use crate::snapshot;
+use crate::store::{CleanPolicy, Cleaned};
+use crate::subscribe::delete;
+use crate::topic::Topic;
+use hub_proto::Result;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A topic in which nothing happened is looked at again after this long: age alone may have made a difference.
+const IDLE: Millis = 60 * 60 * 1000;
+
+/// Cleans for as long as the hub runs.
+pub(crate) async fn run(engine: &Arc<Engine>) {
+    let mut pass = Pass::new(engine);
+    loop {
+        tokio::time::sleep(Duration::from_millis(engine.config.clean_interval)).await;
+        pass.run(engine).await;
+    }
+}
+
+/// What one pass over all topics knows of the one before.
+pub(crate) struct Pass {
+    /// The wall clock when the hub started: idle times are measured against a clock that does not jump.
+    started: (Millis, Millis),
+    cleaned: std::collections::HashMap<String, (u64, Millis)>,
+}
+
+impl Pass {
+    pub fn new(engine: &Engine) -> Self {
+        Self { started: (engine.clock.wall(), engine.clock.steady()), cleaned: Default::default() }
+    }
+
+    /// Cleans what is due. A failure concerns one topic, and is tried again in the next pass.
+    pub async fn run(&mut self, engine: &Arc<Engine>) {
+        let now = engine.clock.steady();
+        let topics = engine.topics().into_iter().filter(|topic| topic.settings.needs_cleaning());
+        for topic in topics.collect::<Vec<_>>() {
+            let last = topic.last();
+            let before = self.cleaned.get(topic.name.as_str());
+            if before.is_some_and(|&(upto, at)| upto == last && now - at < IDLE) {
+                continue;
+            }
+            match clean(engine, &topic).await {
+                Ok(_) => drop(self.cleaned.insert(topic.name.to_string(), (last, now))),
+                Err(error) => {
+                    tracing::warn!(topic = %topic.name, %error, "cleaning failed, trying again later")
+                }
+            }
+        }
+        self.expire_groups(engine).await;
+    }
+
+    async fn expire_groups(&self, engine: &Arc<Engine>) {
+        let days = engine.config.group_expire_days;
+        if days == 0 {
+            return;
+        }
+        let (wall, steady) = self.started;
+        let now = wall + (engine.clock.steady() - steady);
+        let expired = |idle_since: Option<Millis>| {
+            idle_since.is_some_and(|since| now.saturating_sub(since) >= Millis::from(days) * DAY)
+        };
+        let mut gone: Vec<_> =
+            engine.fans.records().into_iter().map(|fan| (fan.label, fan.group, fan.idle_since)).collect();
+        for topic in engine.topics() {
+            let groups: Vec<_> = topic.groups.read().values().cloned().collect();
+            let records = groups.iter().map(|group| group.record()).filter(|record| !record.driven);
+            gone.extend(records.map(|record| (topic.name.to_string(), record.name, record.idle_since)));
+        }
+        for (label, group, idle_since) in gone {
+            if expired(idle_since) {
+                match delete(engine, &label, &group).await {
+                    Ok(_) => tracing::info!(label, %group, days, "a group without members has expired"),
+                    Err(error) => {
+                        tracing::warn!(label, %group, %error, "an expired group could not be deleted")
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes the snapshot of a compacted topic, then removes what its settings do not keep.
+pub(crate) async fn clean(engine: &Arc<Engine>, topic: &Arc<Topic>) -> Result<Cleaned> {
+    let settings = &topic.settings;
+    if settings.compaction && !topic.name.is_snapshot() {
+        snapshot::write(engine, topic).await?;
+    }
+    let now = engine.clock.wall();
+    let policy = CleanPolicy {
+        committed_before: settings.retention_days.map(|days| now.saturating_sub(Millis::from(days) * DAY)),
+        max_bytes: settings.retention_bytes,
+        compact: settings.compaction,
+        tombstones_before: now.saturating_sub(settings.tombstone_grace),
+        ids_since: now.saturating_sub(engine.config.dedupe_window),
+    };
+    let cleaned = engine.store.clean(&topic.name, policy).await.map_err(refused)?;
+    topic.set_first(cleaned.bounds.first);
+    let groups: Vec<_> = topic.groups.read().values().cloned().collect();
+    for group in groups {
+        group.truncate(cleaned.bounds.first);
+    }
+    Ok(cleaned)
+}

@@ -1,0 +1,385 @@
+//! The committer: everything that waits, of whatever topic, becomes one commit of the store.
+//!
+//! While one batch is being made durable the next one gathers; nothing waits for a timer. The queue is bounded in
+//! bytes: publishers wait for room before it, in the order they came.
+
+use crate::Millis;
+use crate::clock::Clock;
+use crate::metrics::Metrics;
+use crate::store::{Appended, Commit, Durability, EventStore, Record, StoreError, StoreResult};
+use crate::topic::{TailBudget, Topic};
+use hub_proto::{Draft, Error, Event, EventId, Result};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// The most events in one commit; a publisher does not wait behind more than that.
+const BATCH_EVENTS: usize = 8192;
+/// The most bytes in one commit, but for a single event that is larger.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// The answer to a publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The event's id.
+    pub id: EventId,
+    /// Its place in the topic.
+    pub seq: u64,
+    /// Its timestamp.
+    pub ts: Millis,
+    /// How safe it is.
+    pub durable: Durability,
+    /// The topic had this id already; `seq` and `ts` are those of the first one.
+    pub duplicate: bool,
+}
+
+/// What waits for a commit.
+enum Item {
+    Event {
+        topic: Arc<Topic>,
+        draft: Draft,
+        reply: oneshot::Sender<Result<Receipt>>,
+        room: OwnedSemaphorePermit,
+    },
+    Events {
+        drafts: Vec<(Arc<Topic>, Draft)>,
+        reply: oneshot::Sender<Vec<Result<Receipt>>>,
+        room: OwnedSemaphorePermit,
+    },
+    Records {
+        records: Vec<Record>,
+        reply: oneshot::Sender<StoreResult<()>>,
+    },
+}
+
+impl Item {
+    fn len(&self) -> usize {
+        match self {
+            Self::Event { .. } => 1,
+            Self::Events { drafts, .. } => drafts.len(),
+            Self::Records { records, .. } => records.len(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Event { room, .. } | Self::Events { room, .. } => room.num_permits(),
+            Self::Records { .. } => 0,
+        }
+    }
+}
+
+/// Who is to be answered once a batch is committed. Room in the queue is given back with it.
+enum Answer {
+    Event(EventId, oneshot::Sender<Result<Receipt>>, OwnedSemaphorePermit),
+    Events(Vec<EventId>, oneshot::Sender<Vec<Result<Receipt>>>, OwnedSemaphorePermit),
+    Records(usize, oneshot::Sender<StoreResult<()>>),
+}
+
+impl Answer {
+    fn fail(self, error: &StoreError) {
+        let unknown = |id: EventId| Error::unavailable(unknown_outcome(error)).with_id(id);
+        match self {
+            Self::Event(id, reply, _) => drop(reply.send(Err(unknown(id)))),
+            Self::Events(ids, reply, _) => {
+                drop(reply.send(ids.into_iter().map(|id| Err(unknown(id))).collect()))
+            }
+            Self::Records(_, reply) => drop(reply.send(Err(error.clone()))),
+        }
+    }
+}
+
+fn unknown_outcome(error: &StoreError) -> String {
+    format!("{error}; whether the event was stored is unknown, sending it again with the same id is safe")
+}
+
+#[derive(Default)]
+struct Queue {
+    items: VecDeque<(Millis, Item)>,
+    closed: bool,
+}
+
+/// The queue before the store.
+pub(crate) struct Committer {
+    queue: Mutex<Queue>,
+    wake: Notify,
+    room: Arc<Semaphore>,
+    capacity: usize,
+    timeout: Millis,
+}
+
+/// What the committing task works with.
+pub(crate) struct Target {
+    pub store: Arc<dyn EventStore>,
+    pub clock: Arc<dyn Clock>,
+    pub tails: Arc<TailBudget>,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Committer {
+    pub fn new(capacity: usize, timeout: Millis) -> Self {
+        let room = Arc::new(Semaphore::new(capacity));
+        Self { queue: Mutex::default(), wake: Notify::new(), room, capacity, timeout }
+    }
+
+    /// Makes one event durable.
+    pub async fn publish(&self, topic: Arc<Topic>, draft: Draft, now: Millis) -> Result<Receipt> {
+        let id = draft.id();
+        let room = self.wait_for_room(draft.len()).await.map_err(|error| error.with_id(id))?;
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(now, Item::Event { topic, draft, reply, room })?;
+        answer.await.unwrap_or_else(|_| Err(stopped().with_id(id)))
+    }
+
+    /// Makes several events durable; each has a result of its own.
+    pub async fn publish_all(&self, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> Vec<Result<Receipt>> {
+        if drafts.is_empty() {
+            return Vec::new();
+        }
+        let ids: Vec<EventId> = drafts.iter().map(|(_, draft)| draft.id()).collect();
+        let failed = |error: &Error| ids.iter().map(|&id| Err(error.clone().with_id(id))).collect();
+        let room = match self.wait_for_room(drafts.iter().map(|(_, draft)| draft.len()).sum()).await {
+            Ok(room) => room,
+            Err(error) => return failed(&error),
+        };
+        let (reply, answer) = oneshot::channel();
+        match self.enqueue(now, Item::Events { drafts, reply, room }) {
+            Ok(()) => answer.await.unwrap_or_else(|_| failed(&stopped())),
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// Makes groups or subscriptions durable: all of them, or an error.
+    pub async fn write(&self, records: Vec<Record>, now: Millis) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(now, Item::Records { records, reply })?;
+        match answer.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Error::unavailable(error.to_string())),
+            Err(_) => Err(stopped()),
+        }
+    }
+
+    async fn wait_for_room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
+        // More than the whole queue is admitted alone.
+        let permits = bytes.clamp(1, self.capacity) as u32;
+        let acquire = self.room.clone().acquire_many_owned(permits);
+        match tokio::time::timeout(Duration::from_millis(self.timeout), acquire).await {
+            Ok(Ok(room)) => Ok(room),
+            Ok(Err(_)) => Err(stopped()),
+            Err(_) => Err(Error::unavailable(
+                "the store does not keep up: the event was not stored, try again later",
+            )),
+        }
+    }
+
+    fn enqueue(&self, now: Millis, item: Item) -> Result<()> {
+        let mut queue = self.queue.lock();
+        if queue.closed {
+            return Err(stopped());
+        }
+        queue.items.push_back((now, item));
+        drop(queue);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Takes nothing more; what is queued is still committed.
+    pub fn close(&self) {
+        self.queue.lock().closed = true;
+        self.room.close();
+        self.wake.notify_one();
+    }
+
+    /// Commits until the queue is closed and empty.
+    pub async fn run(&self, target: &Target) {
+        loop {
+            let (batch, closed) = self.gather(target.clock.wall());
+            match batch {
+                Some(batch) => self.commit(batch, target).await,
+                None if closed => return,
+                None => self.wake.notified().await,
+            }
+        }
+    }
+
+    /// Takes as much as fits one commit.
+    fn gather(&self, now: Millis) -> (Option<Batch>, bool) {
+        let mut queue = self.queue.lock();
+        let mut batch = Batch { commit: Commit { now, ..Commit::default() }, ..Batch::default() };
+        let (mut events, mut bytes) = (0, 0);
+        while let Some((_, item)) = queue.items.front() {
+            if events > 0 && (events + item.len() > BATCH_EVENTS || bytes + item.bytes() > BATCH_BYTES) {
+                break;
+            }
+            events += item.len();
+            bytes += item.bytes();
+            let (_, item) = queue.items.pop_front().expect("looked at above");
+            batch.add(item);
+        }
+        ((!batch.answers.is_empty()).then_some(batch), queue.closed)
+    }
+
+    async fn commit(&self, batch: Batch, target: &Target) {
+        let Batch { commit, topics, answers } = batch;
+        let (started, count) = (std::time::Instant::now(), commit.events.len());
+        let mut answers = Some(answers);
+        let committed = {
+            let mut commit = pin!(target.store.commit(commit));
+            let timeout = Duration::from_millis(self.timeout);
+            match tokio::time::timeout(timeout, &mut commit).await {
+                Ok(committed) => committed,
+                Err(_) => {
+                    // Publishers have waited long enough; the commit itself is left to come to its end.
+                    let error = StoreError::Unavailable("the commit takes too long".into());
+                    answers.take().into_iter().flatten().for_each(|answer| answer.fail(&error));
+                    self.outlast(commit, target).await
+                }
+            }
+        };
+        target.metrics.committed(started.elapsed(), count);
+        let receipts = admit(committed.events, topics, target);
+        if let Some(answers) = answers {
+            reply(answers, receipts.results, committed.records);
+        }
+        receipts.waiters.into_iter().for_each(crate::topic::Waiter::wake);
+    }
+
+    /// Waits for a commit that is late already; what is queued behind it is answered as its time comes.
+    async fn outlast<T>(
+        &self,
+        mut commit: std::pin::Pin<&mut impl Future<Output = T>>,
+        target: &Target,
+    ) -> T {
+        let patience = Duration::from_millis((self.timeout / 20).clamp(1, 1000));
+        loop {
+            if let Ok(done) = tokio::time::timeout(patience, &mut commit).await {
+                return done;
+            }
+            let now = target.clock.steady();
+            let mut late = Batch::default();
+            {
+                let mut queue = self.queue.lock();
+                while queue.items.front().is_some_and(|(since, _)| now.saturating_sub(*since) >= self.timeout)
+                {
+                    let (_, item) = queue.items.pop_front().expect("looked at above");
+                    late.add(item);
+                }
+            }
+            let error = StoreError::Unavailable("an earlier commit takes too long".into());
+            late.answers.into_iter().for_each(|answer| answer.fail(&error));
+        }
+    }
+}
+
+fn stopped() -> Error {
+    Error::unavailable("the hub is stopping: the event was not stored, try again later")
+}
+
+#[derive(Default)]
+struct Batch {
+    commit: Commit,
+    /// The topic of each event.
+    topics: Vec<Arc<Topic>>,
+    answers: Vec<Answer>,
+}
+
+impl Batch {
+    fn add(&mut self, item: Item) {
+        match item {
+            Item::Event { topic, draft, reply, room } => {
+                self.answers.push(Answer::Event(draft.id(), reply, room));
+                self.topics.push(topic);
+                self.commit.events.push(draft);
+            }
+            Item::Events { drafts, reply, room } => {
+                let ids = drafts.iter().map(|(_, draft)| draft.id()).collect();
+                self.answers.push(Answer::Events(ids, reply, room));
+                for (topic, draft) in drafts {
+                    self.topics.push(topic);
+                    self.commit.events.push(draft);
+                }
+            }
+            Item::Records { mut records, reply } => {
+                self.answers.push(Answer::Records(records.len(), reply));
+                self.commit.records.append(&mut records);
+            }
+        }
+    }
+}
+
+/// What a committed batch led to.
+struct Admission {
+    /// Per event: its place, or the error. The id is filled in with the answer.
+    results: Vec<Result<Place>>,
+    waiters: Vec<crate::topic::Waiter>,
+}
+
+/// A receipt without its id.
+struct Place {
+    seq: u64,
+    ts: Millis,
+    durable: Durability,
+    duplicate: bool,
+}
+
+/// Brings committed events into the tails, so that whoever is answered finds them there.
+fn admit(events: Vec<StoreResult<Appended>>, topics: Vec<Arc<Topic>>, target: &Target) -> Admission {
+    let mut runs: Vec<(Arc<Topic>, Vec<Arc<Event>>)> = Vec::new();
+    let mut results = Vec::with_capacity(events.len());
+    for (appended, topic) in events.into_iter().zip(topics) {
+        results.push(match appended {
+            Ok(Appended::New { event, durability }) => {
+                let place = Place { seq: event.seq(), ts: event.ts(), durable: durability, duplicate: false };
+                match runs.last_mut() {
+                    Some((last, events)) if Arc::ptr_eq(last, &topic) => events.push(event),
+                    _ => runs.push((topic, vec![event])),
+                }
+                Ok(place)
+            }
+            Ok(Appended::Known { seq, ts, same: true, durability }) => {
+                Ok(Place { seq, ts, durable: durability, duplicate: true })
+            }
+            Ok(Appended::Known { seq, same: false, .. }) => Err(Error::id_conflict(format!(
+                "topic {} has this id at seq {seq} with another payload or key; use a new id for a new event",
+                topic.name
+            ))),
+            Err(error) => Err(Error::unavailable(unknown_outcome(&error))),
+        });
+    }
+    let mut waiters = Vec::new();
+    for (topic, events) in &runs {
+        waiters.append(&mut topic.append(events));
+        topic.metrics.published.inc_by(events.len() as u64);
+        target.tails.added(topic, events);
+    }
+    Admission { results, waiters }
+}
+
+fn reply(answers: Vec<Answer>, results: Vec<Result<Place>>, records: Vec<StoreResult<()>>) {
+    let (mut results, mut records) = (results.into_iter(), records.into_iter());
+    let mut next = |id: EventId| match results.next() {
+        Some(Ok(Place { seq, ts, durable, duplicate })) => Ok(Receipt { id, seq, ts, durable, duplicate }),
+        Some(Err(error)) => Err(error.with_id(id)),
+        None => Err(Error::internal("the store answered fewer events than it was given").with_id(id)),
+    };
+    // A publisher that went away does not want its answer: nothing to do.
+    for answer in answers {
+        match answer {
+            Answer::Event(id, reply, room) => {
+                drop(room);
+                let _ = reply.send(next(id));
+            }
+            Answer::Events(ids, reply, room) => {
+                drop(room);
+                let _ = reply.send(ids.into_iter().map(&mut next).collect());
+            }
+            Answer::Records(count, reply) => {
+                let _ = reply.send(records.by_ref().take(count).collect());
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What can be set about a bus. Every default is the one of the contract.
+
+use crate::Millis;
+use hub_proto::{Error, Pattern, Result, TopicName, limits};
+
+/// Settings of topics by name or pattern, and the bounds of the engine.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Settings of topics; the first pattern that matches a topic's name counts.
+    pub topics: Vec<(Pattern, TopicSettings)>,
+    /// The largest payload, in bytes.
+    pub max_payload: usize,
+    /// How many topics publishers and subscribers can bring into being.
+    pub max_topics: usize,
+    /// How long ids are remembered at least.
+    pub dedupe_window: Millis,
+    /// Groups without members are deleted after so many days; 0: never.
+    pub group_expire_days: u32,
+    /// The ack timeout of members that do not name one.
+    pub ack_timeout: Millis,
+    /// Events of one group that may wait for their time or their key.
+    pub max_parked: usize,
+    /// Bytes of recent events kept in memory, over all topics, for consumers that keep up.
+    pub tail_bytes: usize,
+    /// Bytes of events queued for one member and not yet in its hands.
+    pub member_bytes: usize,
+    /// Bytes of events that wait for the committer; further publishers wait before it.
+    pub queue_bytes: usize,
+    /// A publish is answered within this time, if need be with `unavailable`.
+    pub publish_timeout: Millis,
+    /// What groups have done is saved this long after it, at the latest twice as long.
+    pub save_interval: Millis,
+    /// How often topics are cleaned and snapshots written.
+    pub clean_interval: Millis,
+    /// Topics and groups with labels of their own in the metrics; the others share `_other`.
+    pub metric_labels: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            topics: Vec::new(),
+            max_payload: limits::PAYLOAD_BYTES,
+            max_topics: limits::TOPICS,
+            dedupe_window: DAY,
+            group_expire_days: 30,
+            ack_timeout: 30_000,
+            max_parked: 100_000,
+            tail_bytes: 64 << 20,
+            member_bytes: 4 << 20,
+            queue_bytes: 64 << 20,
+            publish_timeout: 20_000,
+            save_interval: 100,
+            clean_interval: 30_000,
+            metric_labels: 1000,
+        }
+    }
+}
+
+/// A day in milliseconds.
+pub(crate) const DAY: Millis = 24 * 60 * 60 * 1000;
+
+impl Config {
+    /// Adds settings for the topics that `pattern` matches.
+    ///
+    /// ```
+    /// use hub_core::{Config, TopicSettings};
+    /// let config = Config::default().topic("process.state", TopicSettings { compaction: true, ..Default::default() })?;
+    /// assert!(config.settings(&"process.state".parse()?).compaction);
+    /// # Ok::<(), hub_core::Error>(())
+    /// ```
+    pub fn topic(mut self, pattern: &str, settings: TopicSettings) -> Result<Self> {
+        self.topics.push((Pattern::parse(pattern)?, settings));
+        Ok(self)
+    }
+
+    /// The settings of a topic. A snapshot topic is always compacted.
+    pub fn settings(&self, topic: &TopicName) -> TopicSettings {
+        let found = self.topics.iter().find(|(pattern, _)| pattern.matches(topic));
+        let mut settings = found.map(|(_, settings)| settings.clone()).unwrap_or_default();
+        settings.compaction |= topic.is_snapshot();
+        settings
+    }
+
+    /// Refuses values that cannot work, by name.
+    pub fn check(&self) -> Result<()> {
+        let positive: [(&str, u64); 9] = [
+            ("max_payload", self.max_payload as u64),
+            ("max_topics", self.max_topics as u64),
+            ("ack_timeout", self.ack_timeout),
+            ("max_parked", self.max_parked as u64),
+            ("member_bytes", self.member_bytes as u64),
+            ("queue_bytes", self.queue_bytes as u64),
+            ("publish_timeout", self.publish_timeout),
+            ("save_interval", self.save_interval),
+            ("clean_interval", self.clean_interval),
+        ];
+        if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
+            return Err(Error::bad_request(format!("{name} is 0; it must be at least 1")));
+        }
+        if self.queue_bytes > u32::MAX as usize {
+            let got = self.queue_bytes;
+            return Err(Error::bad_request(format!("queue_bytes is {got}; it must be at most {}", u32::MAX)));
+        }
+        Ok(())
+    }
+}
+
+/// How events of a topic are made durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TopicDurability {
+    /// Synced before the publisher is answered.
+    #[default]
+    Commit,
+    /// Answered once the operating system has it, synced within 5 ms. Power loss may leave a hole.
+    Interval,
+}
+
+/// What a topic keeps, and how safe it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicSettings {
+    /// Events older than this go.
+    pub retention_days: Option<u32>,
+    /// The oldest events go once the topic is larger than this.
+    pub retention_bytes: Option<u64>,
+    /// Only the newest event of each key stays, and snapshots are written.
+    pub compaction: bool,
+    /// How long a tombstone stays on a compacted topic.
+    pub tombstone_grace: Millis,
+    /// When a publisher is answered.
+    pub durability: TopicDurability,
+}
+
+impl Default for TopicSettings {
+    fn default() -> Self {
+        Self {
+            retention_days: None,
+            retention_bytes: None,
+            compaction: false,
+            tombstone_grace: DAY,
+            durability: TopicDurability::Commit,
+        }
+    }
+}
+
+impl TopicSettings {
+    /// Whether anything ever leaves the topic.
+    pub fn needs_cleaning(&self) -> bool {
+        self.compaction || self.retention_days.is_some() || self.retention_bytes.is_some()
+    }
+}

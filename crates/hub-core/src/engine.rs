@@ -1,0 +1,209 @@
+//! What the parts of the bus share, and the topics.
+
+use crate::clock::Clock;
+use crate::committer::{Committer, Receipt};
+use crate::config::{Config, TopicDurability};
+use crate::fan::Fans;
+use crate::group::Group;
+use crate::group::dispatch::MemberId;
+use crate::metrics::Metrics;
+use crate::saver::Saver;
+use crate::store::{Bounds, EventStore, Image};
+use crate::topic::{TailBudget, Topic};
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use hub_proto::{Draft, Error, IdGenerator, NewEvent, Result, TopicName};
+use parking_lot::RwLock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// The inside of a bus.
+pub(crate) struct Engine {
+    pub store: Arc<dyn EventStore>,
+    pub clock: Arc<dyn Clock>,
+    pub config: Config,
+    pub metrics: Arc<Metrics>,
+    pub committer: Committer,
+    pub saver: Saver,
+    pub tails: Arc<TailBudget>,
+    /// Subscriptions that cover several topics. Also the lock under which topics are born.
+    pub fans: Fans,
+    /// Groups and subscriptions are made, changed and deleted one at a time. Joining an existing group needs no turn.
+    pub structure: tokio::sync::Mutex<()>,
+    /// No new work; tasks come to their end.
+    pub stopping: CancellationToken,
+    pub tasks: TaskTracker,
+    topics: RwLock<HashMap<TopicName, Arc<Topic>, RandomState>>,
+    ids: IdGenerator,
+    members: AtomicU64,
+}
+
+/// Who brings a topic into being.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// A publisher or a subscriber: the limit on topics counts.
+    User,
+    /// The hub itself, for dead letters and snapshots.
+    Hub,
+}
+
+impl Engine {
+    pub fn new(
+        store: Arc<dyn EventStore>,
+        clock: Arc<dyn Clock>,
+        config: Config,
+        ids: IdGenerator,
+        metrics: Metrics,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            clock,
+            metrics: Arc::new(metrics),
+            committer: Committer::new(config.queue_bytes, config.publish_timeout),
+            saver: Saver::default(),
+            tails: Arc::new(TailBudget::new(config.tail_bytes)),
+            config,
+            fans: Fans::default(),
+            structure: tokio::sync::Mutex::default(),
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            topics: RwLock::default(),
+            ids,
+            members: AtomicU64::new(1),
+        })
+    }
+
+    /// Takes over what the store remembers.
+    pub fn restore(self: &Arc<Self>, image: Image) {
+        let now = self.clock.wall();
+        for (name, bounds) in image.topics {
+            self.insert(name, bounds);
+        }
+        for mut stored in image.groups {
+            // Whoever was subscribed when the hub went down has until now to come back.
+            let record_dirty = stored.record.idle_since.is_none();
+            stored.record.idle_since.get_or_insert(now);
+            let name = stored.record.topic.clone();
+            let topic = self.find(&name).unwrap_or_else(|| self.insert(name, Bounds::default()));
+            let group = Group::new(self.clone(), topic.clone(), stored, record_dirty);
+            topic.groups.write().insert(group.name.clone(), group);
+        }
+        self.fans.restore(self, image.subscriptions, now);
+    }
+
+    // ---- topics ----
+
+    /// A topic that exists.
+    pub fn find(&self, name: &str) -> Option<Arc<Topic>> {
+        self.topics.read().get(name).cloned()
+    }
+
+    /// A topic that exists, or an error that says so.
+    pub fn known(&self, name: &str) -> Result<Arc<Topic>> {
+        self.find(name).ok_or_else(|| Error::bad_request(format!("topic {name} does not exist")))
+    }
+
+    /// A topic, born now if need be.
+    pub fn topic(self: &Arc<Self>, name: &TopicName, by: By) -> Result<Arc<Topic>> {
+        match self.find(name) {
+            Some(topic) => Ok(topic),
+            None => self.fans.birth(self, name, by),
+        }
+    }
+
+    /// Every topic, in no order.
+    pub fn topics(&self) -> Vec<Arc<Topic>> {
+        self.topics.read().values().cloned().collect()
+    }
+
+    /// Makes room for one more topic of a user, or says that there is none.
+    pub fn check_topic_count(&self) -> Result<()> {
+        let max = self.config.max_topics;
+        if self.topics.read().len() >= max {
+            return Err(Error::bad_request(format!(
+                "there are {max} topics, which is the limit; use an existing one"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Adds a topic that is not there. Only [`Fans::birth`] and [`restore`](Self::restore) call it.
+    pub fn insert(&self, name: TopicName, bounds: Bounds) -> Arc<Topic> {
+        let settings = self.config.settings(&name);
+        let metrics = self.metrics.topic(&name);
+        let topic = Arc::new(Topic::new(name.clone(), settings, metrics, bounds));
+        self.topics.write().insert(name, topic.clone());
+        topic
+    }
+
+    /// The topics of records that the hub itself writes.
+    pub fn topics_of(self: &Arc<Self>, drafts: Vec<Draft>) -> Result<Vec<(Arc<Topic>, Draft)>> {
+        drafts.into_iter().map(|draft| Ok((self.topic(draft.topic(), By::Hub)?, draft))).collect()
+    }
+
+    // ---- publishing ----
+
+    /// Checks an event and builds its bytes, once.
+    pub fn draft(self: &Arc<Self>, event: NewEvent) -> Result<(Arc<Topic>, Draft)> {
+        event.check(self.config.max_payload)?;
+        let topic = self.topic(&event.topic, By::User)?;
+        let now = self.clock.wall();
+        let id = event.options.id.unwrap_or_else(|| self.ids.next(now));
+        let ts = event.options.ts.unwrap_or(now);
+        let mut draft = Draft::encode(event, id, ts);
+        draft.set_relaxed(topic.settings.durability == TopicDurability::Interval);
+        Ok((topic, draft))
+    }
+
+    pub async fn publish(self: &Arc<Self>, event: NewEvent) -> Result<Receipt> {
+        let (topic, draft) = self.draft(event)?;
+        self.committer.publish(topic, draft, self.clock.steady()).await
+    }
+
+    /// Each event has a result of its own; what is bad in itself does not hold up the others.
+    pub async fn publish_all(self: &Arc<Self>, events: Vec<NewEvent>) -> Vec<Result<Receipt>> {
+        let mut results = Vec::with_capacity(events.len());
+        let mut drafts = Vec::with_capacity(events.len());
+        for event in events {
+            match self.draft(event) {
+                Ok(draft) => {
+                    drafts.push(draft);
+                    results.push(None);
+                }
+                Err(error) => results.push(Some(Err(error))),
+            }
+        }
+        let mut receipts = self.committer.publish_all(drafts, self.clock.steady()).await.into_iter();
+        let lost = || Err(Error::internal("an event was not answered"));
+        results.into_iter().map(|result| result.or_else(|| receipts.next()).unwrap_or_else(lost)).collect()
+    }
+
+    // ---- tasks, members ----
+
+    pub fn new_member(&self) -> MemberId {
+        self.members.fetch_add(1, Relaxed)
+    }
+
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(task);
+    }
+
+    /// Ends everything at once and lets go of the circle engine, topic, group, engine.
+    pub fn abandon(&self) {
+        self.stopping.cancel();
+        self.committer.close();
+        self.tasks.close();
+        self.fans.clear();
+        self.tails.clear();
+        self.saver.clear();
+        let topics = std::mem::take(&mut *self.topics.write());
+        for topic in topics.values() {
+            let groups = std::mem::take(&mut *topic.groups.write());
+            for group in groups.values() {
+                group.delete(&Error::unavailable("the hub has stopped"));
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Subscriptions that cover several topics: a pattern or a list drives one ordinary group per topic it covers.
+//!
+//! The rule that makes it durable: a subscription is stored together with a group for every topic it covers at that
+//! time. So a covered topic without a group was born later, and its group starts at the beginning.
+
+use crate::Millis;
+use crate::engine::{By, Engine};
+use crate::group::Group;
+use crate::group::dispatch::MemberId;
+use crate::group::mailbox::Mailbox;
+use crate::group::state::GroupState;
+use crate::store::{Bounds, GroupRecord, StoredGroup, SubscriptionRecord};
+use crate::topic::Topic;
+use hub_proto::{GroupName, Pattern, Result, TopicName};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+/// Which topics a subscription covers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Cover {
+    Pattern(Pattern),
+    List(Vec<TopicName>),
+}
+
+impl Cover {
+    pub fn covers(&self, topic: &TopicName) -> bool {
+        match self {
+            Self::Pattern(pattern) => pattern.matches_for_subscription(topic),
+            Self::List(topics) => topics.contains(topic),
+        }
+    }
+}
+
+/// A durable subscription to several topics.
+pub(crate) struct Fan {
+    pub record: SubscriptionRecord,
+    pub cover: Cover,
+    members: BTreeMap<MemberId, Member>,
+}
+
+/// A member, as groups of topics to come will have it.
+struct Member {
+    mailbox: Arc<Mailbox>,
+    ack_timeout: Millis,
+    paused: bool,
+}
+
+impl Fan {
+    pub fn new(record: SubscriptionRecord, cover: Cover) -> Self {
+        Self { record, cover, members: BTreeMap::new() }
+    }
+
+    pub fn has_members(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// The group on `topic`: the one there is, or a new one at the beginning.
+    fn group(&self, engine: &Arc<Engine>, topic: &Arc<Topic>) -> Arc<Group> {
+        let name = &self.record.group;
+        if let Some(group) = topic.group(name) {
+            return group;
+        }
+        let record = GroupRecord {
+            topic: topic.name.clone(),
+            name: name.clone(),
+            options: self.record.options.clone(),
+            created: engine.clock.wall(),
+            idle_since: Some(engine.clock.wall()),
+            driven: true,
+            born: engine.find(&topic.name.dead_letter()).map_or(0, |dlq| dlq.last()),
+        };
+        let stored = StoredGroup { record, state: GroupState::default() };
+        let group = Group::new(engine.clone(), topic.clone(), stored, true);
+        topic.groups.write().insert(name.clone(), group.clone());
+        group
+    }
+}
+
+/// Somebody without a group who wants to hear of new topics.
+pub(crate) trait Observer: Send + Sync {
+    /// A topic was born; called before anything is committed to it.
+    fn born(&self, topic: &Arc<Topic>);
+}
+
+/// Every subscription to several topics.
+#[derive(Default)]
+pub(crate) struct Fans {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    fans: BTreeMap<(String, GroupName), Fan>,
+    observers: Vec<Weak<dyn Observer>>,
+}
+
+impl Fans {
+    /// Brings a topic into being, with its groups and their members.
+    pub fn birth(&self, engine: &Arc<Engine>, name: &TopicName, by: By) -> Result<Arc<Topic>> {
+        let mut inner = self.inner.lock();
+        if let Some(topic) = engine.find(name) {
+            return Ok(topic);
+        }
+        if by == By::User {
+            engine.check_topic_count()?;
+        }
+        let topic = engine.insert(name.clone(), Bounds { first: 1, ..Bounds::default() });
+        for fan in inner.fans.values().filter(|fan| fan.cover.covers(name)) {
+            let group = fan.group(engine, &topic);
+            for (&id, member) in &fan.members {
+                // A group made a moment ago under this lock cannot be deleted.
+                let _ = group.join(id, member.mailbox.clone(), member.ack_timeout);
+                group.set_paused(id, member.paused);
+            }
+        }
+        inner.observers.retain(|observer| {
+            observer.upgrade().is_some_and(|observer| {
+                observer.born(&topic);
+                true
+            })
+        });
+        Ok(topic)
+    }
+
+    /// Takes over stored subscriptions, and makes the groups that were missing when the hub went down.
+    pub fn restore(&self, engine: &Arc<Engine>, records: Vec<SubscriptionRecord>, now: Millis) {
+        let mut inner = self.inner.lock();
+        for mut record in records {
+            record.idle_since.get_or_insert(now);
+            let cover = match (record.topics.is_empty(), Pattern::parse(&record.label)) {
+                (true, Ok(pattern)) => Cover::Pattern(pattern),
+                _ => Cover::List(record.topics.clone()),
+            };
+            let at = (record.label.clone(), record.group.clone());
+            inner.fans.insert(at, Fan::new(record, cover));
+        }
+        for topic in engine.topics() {
+            for fan in inner.fans.values().filter(|fan| fan.cover.covers(&topic.name)) {
+                fan.group(engine, &topic);
+            }
+        }
+    }
+
+    /// Looks at a subscription.
+    pub fn with<T>(&self, label: &str, group: &GroupName, look: impl FnOnce(&mut Fan) -> T) -> Option<T> {
+        self.inner.lock().fans.get_mut(&(label.to_owned(), group.clone())).map(look)
+    }
+
+    /// Records of all subscriptions.
+    pub fn records(&self) -> Vec<SubscriptionRecord> {
+        self.inner.lock().fans.values().map(|fan| fan.record.clone()).collect()
+    }
+
+    /// Adds a subscription, with groups for topics born since it was prepared.
+    pub fn insert(&self, engine: &Arc<Engine>, fan: Fan) {
+        let mut inner = self.inner.lock();
+        for topic in engine.topics().into_iter().filter(|topic| fan.cover.covers(&topic.name)) {
+            fan.group(engine, &topic);
+        }
+        inner.fans.insert((fan.record.label.clone(), fan.record.group.clone()), fan);
+    }
+
+    /// Takes a subscription out. Answers it, and the topics whose groups no other subscription drives.
+    pub fn remove(&self, engine: &Engine, label: &str, group: &GroupName) -> Option<(Fan, Vec<Arc<Topic>>)> {
+        let mut inner = self.inner.lock();
+        let fan = inner.fans.remove(&(label.to_owned(), group.clone()))?;
+        let others: Vec<&Fan> = inner.fans.values().filter(|other| other.record.group == *group).collect();
+        let topics = engine.topics().into_iter().filter(|topic| {
+            fan.cover.covers(&topic.name) && !others.iter().any(|other| other.cover.covers(&topic.name))
+        });
+        let topics = topics.collect();
+        Some((fan, topics))
+    }
+
+    /// A member joins the groups of every covered topic.
+    pub fn join(
+        &self,
+        engine: &Arc<Engine>,
+        (label, group): (&str, &GroupName),
+        id: MemberId,
+        mailbox: &Arc<Mailbox>,
+        ack_timeout: Millis,
+    ) -> Result<()> {
+        let mut inner = self.inner.lock();
+        let Some(fan) = inner.fans.get_mut(&(label.to_owned(), group.clone())) else {
+            return Err(crate::group::deleted(group));
+        };
+        fan.members.insert(id, Member { mailbox: mailbox.clone(), ack_timeout, paused: false });
+        if fan.record.idle_since.take().is_some() {
+            engine.saver.mark_subscription(label, group);
+        }
+        for topic in engine.topics().into_iter().filter(|topic| fan.cover.covers(&topic.name)) {
+            fan.group(engine, &topic).join(id, mailbox.clone(), ack_timeout)?;
+        }
+        Ok(())
+    }
+
+    /// A member leaves the groups of every covered topic.
+    pub fn leave(&self, engine: &Engine, label: &str, group: &GroupName, id: MemberId, blame: bool) {
+        let mut inner = self.inner.lock();
+        let Some(fan) = inner.fans.get_mut(&(label.to_owned(), group.clone())) else { return };
+        fan.members.remove(&id);
+        if fan.members.is_empty() {
+            fan.record.idle_since = Some(engine.clock.wall());
+            engine.saver.mark_subscription(label, group);
+        }
+        let groups = Self::groups(engine, fan);
+        // One event is to blame at most, however many topics there are.
+        let blamed = groups
+            .iter()
+            .filter_map(|group| Some((group.oldest_taken(id)?, group)))
+            .min_by_key(|(at, _)| *at);
+        let blamed = blamed.filter(|_| blame).map(|(_, group)| Arc::as_ptr(group));
+        for group in &groups {
+            group.leave(id, blamed == Some(Arc::as_ptr(group)));
+        }
+    }
+
+    /// Holds a member's deliveries up, or lets them go on, on every topic it covers or will cover.
+    pub fn set_paused(&self, engine: &Engine, label: &str, group: &GroupName, id: MemberId, paused: bool) {
+        let mut inner = self.inner.lock();
+        let Some(fan) = inner.fans.get_mut(&(label.to_owned(), group.clone())) else { return };
+        if let Some(member) = fan.members.get_mut(&id) {
+            member.paused = paused;
+        }
+        Self::groups(engine, fan).iter().for_each(|group| group.set_paused(id, paused));
+    }
+
+    fn groups(engine: &Engine, fan: &Fan) -> Vec<Arc<Group>> {
+        let topics = engine.topics().into_iter().filter(|topic| fan.cover.covers(&topic.name));
+        topics.filter_map(|topic| topic.group(&fan.record.group)).collect()
+    }
+
+    /// Tells `observer` of every topic born from now on. Answers those there are.
+    pub fn observe(&self, engine: &Engine, observer: Weak<dyn Observer>) -> Vec<Arc<Topic>> {
+        let mut inner = self.inner.lock();
+        inner.observers.push(observer);
+        engine.topics()
+    }
+
+    pub fn clear(&self) {
+        *self.inner.lock() = Inner::default();
+    }
+}

@@ -1,0 +1,83 @@
+//! An event in a consumer's hands.
+
+use super::Group;
+use super::dispatch::MemberId;
+use crate::Millis;
+use hub_proto::{Error, Event, Result, limits};
+use std::sync::Arc;
+
+/// An event that is leased to this consumer until it is settled, or the ack timeout runs out, or the subscription is
+/// dropped. Dropping a delivery settles nothing.
+///
+/// All methods may be called from any task or thread; the lease does not care who calls.
+pub struct Delivery {
+    pub(crate) event: Arc<Event>,
+    pub(crate) group: Arc<Group>,
+    pub(crate) lease: Lease,
+    pub(crate) max_attempts: u32,
+}
+
+/// What identifies a lease: a later one of the same event has another attempt, or another epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub member: MemberId,
+    pub seq: u64,
+    pub attempt: u32,
+    pub epoch: u64,
+}
+
+impl Delivery {
+    /// The event.
+    pub fn event(&self) -> &Arc<Event> {
+        &self.event
+    }
+
+    /// Which delivery of the event this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.lease.attempt
+    }
+
+    /// After how many failures the event becomes a dead letter.
+    pub fn max_attempts(&self) -> u32 {
+        self.max_attempts
+    }
+
+    /// Settles the event: it is not delivered to this group again.
+    ///
+    /// `unknown_id` if the lease is over: the event may be with another member by now.
+    pub fn ack(&self) -> Result<()> {
+        self.group.ack(self.lease)
+    }
+
+    /// Hands the event back as failed. It returns after its backoff: 20 ms, doubling with each failure up to 30 s.
+    pub fn nack(&self, reason: &str) -> Result<()> {
+        self.group.nack(self.lease, None, reason)
+    }
+
+    /// Hands the event back as failed; it returns after `delay_ms`, at most 12 hours.
+    pub fn nack_after(&self, delay_ms: Millis, reason: &str) -> Result<()> {
+        check_delay("delay_ms", delay_ms)?;
+        self.group.nack(self.lease, Some(delay_ms), reason)
+    }
+
+    /// Puts the deadline off until `extend_ms` from now, at most 12 hours; never closer than it is. Answers the time
+    /// left.
+    pub fn extend(&self, extend_ms: Millis) -> Result<Millis> {
+        check_delay("extend_ms", extend_ms)?;
+        self.group.extend(self.lease, extend_ms)
+    }
+}
+
+fn check_delay(name: &str, millis: Millis) -> Result<()> {
+    if millis > limits::MAX_DELAY_MS {
+        let max = limits::MAX_DELAY_MS;
+        return Err(Error::bad_request(format!("{name} is {millis}; it must be at most {max} (12 hours)")));
+    }
+    Ok(())
+}
+
+impl std::fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Delivery").field("id", &self.event.id()).field("lease", &self.lease).finish()
+    }
+}

@@ -1,0 +1,666 @@
+//! The group dispatcher: who gets which event, and what becomes of it.
+//!
+//! A plain state machine. It knows sequence numbers, keys, members and times that it is told; it has no clock, does no
+//! I/O and holds no event. [`Group`](super::Group) around it finds the events and carries out what is decided here; the
+//! simulator and the tests below drive it directly.
+//!
+//! # The invariant
+//! `pos` is how far the log was looked at. An event up to `pos` is either in `window` (unsettled) or settled. So the
+//! floor, the acks above it and the number of unsettled events all follow from those two, and cannot disagree.
+
+use super::deadlines::Deadlines;
+use super::keys::Keys;
+use super::state::{GroupState, Tries};
+use super::window::{Entry, State, Window};
+use crate::Millis;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use hub_proto::Key;
+use std::collections::{BTreeSet, VecDeque};
+
+/// A member of a group; never reused within one life of the hub.
+pub(crate) type MemberId = u64;
+
+/// The first backoff after a nack; it doubles with each failure.
+const FIRST_BACKOFF: Millis = 20;
+/// The longest backoff.
+const LONGEST_BACKOFF: Millis = 30_000;
+
+/// The options of a group that decide how it dispatches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// Two events of one key are never in flight at once, and go in order.
+    pub key_order: bool,
+    /// An event that a newer one of its key has overtaken is settled without delivery. Implies `key_order`.
+    pub coalesce: bool,
+    /// Failures after which an event is given up.
+    pub max_attempts: u32,
+    /// Whether what is given up becomes a dead letter; on dead-letter topics it is retried for ever.
+    pub bury: bool,
+}
+
+#[derive(Debug)]
+struct Member {
+    ack_timeout: Millis,
+    leased: usize,
+    paused: bool,
+    /// Stands in `rotation`.
+    listed: bool,
+}
+
+/// What became of an event that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admitted {
+    /// Deliverable now: the caller leases it at once.
+    Ready,
+    /// Waits inside the dispatcher.
+    Parked,
+    /// Was settled in an earlier life.
+    Settled,
+}
+
+/// A lease that ended with a settled event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Acked {
+    /// When the consumer got the event in hand.
+    pub taken: Option<Millis>,
+}
+
+/// A lease that ended otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Released {
+    pub member: MemberId,
+    /// When the consumer got the event in hand; `None`: never, so nothing is counted.
+    pub taken: Option<Millis>,
+}
+
+/// An event that failed too often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Burial {
+    pub seq: u64,
+    pub epoch: u64,
+    pub attempts: u32,
+    pub err: Box<str>,
+}
+
+/// When a returned event may go out again.
+#[derive(Clone, Copy)]
+enum Again {
+    AtOnce,
+    After(Millis),
+}
+
+#[derive(Debug)]
+pub(crate) struct Dispatcher {
+    rules: Rules,
+    epoch: u64,
+    pos: u64,
+    window: Window,
+    leased: usize,
+    /// What an earlier life left above `pos`; shrinks as `pos` passes it.
+    restored: GroupState,
+    ready: BTreeSet<u64>,
+    backoff: BTreeSet<(Millis, u64)>,
+    deadlines: Deadlines,
+    keys: Keys,
+    members: HashMap<MemberId, Member, RandomState>,
+    /// Members believed to have room, next first.
+    rotation: VecDeque<MemberId>,
+    dying: VecDeque<u64>,
+    /// The last failure of events that had one.
+    errors: HashMap<u64, Box<str>, RandomState>,
+}
+
+impl Dispatcher {
+    /// A dispatcher that goes on where `state` ends.
+    pub fn restore(state: GroupState, rules: Rules) -> Self {
+        let mut this = Self {
+            rules,
+            epoch: state.epoch,
+            pos: state.floor,
+            window: Window::default(),
+            leased: 0,
+            restored: state,
+            ready: BTreeSet::new(),
+            backoff: BTreeSet::new(),
+            deadlines: Deadlines::default(),
+            keys: Keys::default(),
+            members: HashMap::default(),
+            rotation: VecDeque::new(),
+            dying: VecDeque::new(),
+            errors: HashMap::default(),
+        };
+        this.skip_restored();
+        this
+    }
+
+    /// What has to survive. See [`GroupState`].
+    pub fn state(&self) -> GroupState {
+        let floor = self.floor();
+        let mut state = GroupState {
+            epoch: self.epoch,
+            floor,
+            high: self.pos.max(self.restored.high),
+            settled: self.restored.settled.clone(),
+            tries: self.restored.tries.range(self.pos + 1..).map(|(&seq, &tries)| (seq, tries)).collect(),
+        };
+        let mut settled_from = floor + 1;
+        for entry in self.window.iter() {
+            state.settled.insert(settled_from, entry.seq - 1);
+            settled_from = entry.seq + 1;
+            let tries = Tries { attempts: entry.attempts, failures: entry.failures };
+            if tries != Tries::ONCE {
+                state.tries.insert(entry.seq, tries);
+            }
+        }
+        state.settled.insert(settled_from, self.pos);
+        state.settled.remove_upto(floor);
+        state
+    }
+
+    pub fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// How far the log was looked at.
+    pub fn pos(&self) -> u64 {
+        self.pos
+    }
+
+    /// Everything up to here is settled.
+    pub fn floor(&self) -> u64 {
+        self.window.first().map_or(self.pos, |first| first - 1)
+    }
+
+    pub fn leased(&self) -> usize {
+        self.leased
+    }
+
+    /// Unsettled events that no member holds.
+    pub fn parked(&self) -> usize {
+        self.window.live() - self.leased
+    }
+
+    pub fn in_backoff(&self) -> bool {
+        !self.backoff.is_empty()
+    }
+
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub fn has_members(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    pub fn all_paused(&self) -> bool {
+        self.members.values().all(|member| member.paused)
+    }
+
+    // ---- members ----
+
+    pub fn join(&mut self, id: MemberId, ack_timeout: Millis) {
+        self.members.insert(id, Member { ack_timeout, leased: 0, paused: false, listed: true });
+        self.rotation.push_back(id);
+    }
+
+    /// A member goes; what it held is deliverable at once. With `blame` its oldest event in hand counts a failure: it
+    /// may be what killed the consumer.
+    pub fn leave(&mut self, id: MemberId, blame: bool, now: Millis) -> usize {
+        let Some(member) = self.members.remove(&id) else { return 0 };
+        self.rotation.retain(|&listed| listed != id);
+        if member.leased == 0 {
+            return 0;
+        }
+        let held: Vec<u64> = self
+            .window
+            .iter()
+            .filter(|entry| matches!(entry.state, State::Leased { member, .. } if member == id))
+            .map(|entry| entry.seq)
+            .collect();
+        let mut blame = blame;
+        for &seq in &held {
+            let Some(Released { taken, .. }) = self.unlease(seq) else { continue };
+            if blame && taken.is_some() {
+                blame = false;
+                self.fail(seq, now, Again::AtOnce, "the consumer disconnected while it held the event");
+            } else {
+                self.give_back(seq, taken.is_some());
+            }
+        }
+        held.len()
+    }
+
+    /// When the member got its oldest unsettled event in hand.
+    pub fn oldest_taken(&self, id: MemberId) -> Option<Millis> {
+        self.window.iter().find_map(|entry| match entry.state {
+            State::Leased { member, taken, .. } if member == id => taken,
+            _ => None,
+        })
+    }
+
+    pub fn set_paused(&mut self, id: MemberId, paused: bool) {
+        if let Some(member) = self.members.get_mut(&id) {
+            member.paused = paused;
+        }
+        self.roomy(id);
+    }
+
+    /// The member may have room again.
+    pub fn roomy(&mut self, id: MemberId) {
+        if let Some(member) = self.members.get_mut(&id)
+            && !member.listed
+            && !member.paused
+        {
+            member.listed = true;
+            self.rotation.push_back(id);
+        }
+    }
+
+    /// The member whose turn it is, of those that have room.
+    pub fn pick(&mut self, has_room: impl Fn(MemberId) -> bool) -> Option<MemberId> {
+        while let Some(&id) = self.rotation.front() {
+            let Some(member) = self.members.get_mut(&id) else {
+                self.rotation.pop_front();
+                continue;
+            };
+            if !member.paused && has_room(id) {
+                return Some(id);
+            }
+            member.listed = false;
+            self.rotation.pop_front();
+        }
+        None
+    }
+
+    // ---- looking at the log ----
+
+    /// The event `seq`, and every hole before it, concerns nobody here.
+    pub fn pass(&mut self, seq: u64) {
+        debug_assert!(seq >= self.pos, "the log is read forwards");
+        self.pos = seq;
+        self.skip_restored();
+    }
+
+    /// Takes note of the event `seq`; `key` is `None` for events that are not to be ordered.
+    pub fn admit(&mut self, seq: u64, key: Option<&Key>) -> Admitted {
+        debug_assert!(seq > self.pos, "the log is read forwards");
+        if self.restored.settled.contains(seq) {
+            self.pass(seq);
+            return Admitted::Settled;
+        }
+        let tries = match seq <= self.restored.high {
+            true => self.restored.tries.remove(&seq).unwrap_or(Tries::ONCE),
+            false => Tries { attempts: 0, failures: 0 },
+        };
+        let key = key.filter(|_| self.rules.key_order);
+        if let Some(key) = key
+            && self.rules.coalesce
+        {
+            self.overtake(key);
+        }
+        let alone = key.is_none_or(|key| self.keys.enter(key, seq));
+        let given_up = self.rules.bury && tries.failures >= self.rules.max_attempts;
+        let state = match (given_up, alone) {
+            (true, _) => State::Dying,
+            (false, true) => State::Ready,
+            (false, false) => State::Behind,
+        };
+        let Tries { attempts, failures } = tries;
+        self.window.push(Entry { seq, attempts, failures, state, key: key.cloned() });
+        self.pos = seq;
+        self.skip_restored();
+        if given_up {
+            self.dying.push_back(seq);
+        }
+        if state == State::Ready { Admitted::Ready } else { Admitted::Parked }
+    }
+
+    /// The log now begins at `first`. Answers how many events nobody will see.
+    pub fn truncate(&mut self, first: u64) -> u64 {
+        let gone: Vec<u64> = self
+            .window
+            .iter()
+            .take_while(|entry| entry.seq < first)
+            .filter(|entry| !matches!(entry.state, State::Leased { .. } | State::Dying))
+            .map(|entry| entry.seq)
+            .collect();
+        for &seq in &gone {
+            self.settle(seq);
+        }
+        let unread = (first.saturating_sub(1)).saturating_sub(self.pos);
+        if unread > 0 {
+            self.pass(first - 1);
+        }
+        gone.len() as u64 + unread
+    }
+
+    /// A deliverable event turned out to be cleaned away.
+    pub fn gone(&mut self, seq: u64) {
+        if let Some(Entry { state: State::Ready, .. }) = self.window.get(seq) {
+            self.settle(seq);
+        }
+    }
+
+    /// Places the group anew: leases end, acks above the floor and failures are forgotten. Answers how many leases each
+    /// member lost.
+    pub fn set_cursor(&mut self, seq: u64) -> Vec<(MemberId, usize)> {
+        self.epoch += 1;
+        self.pos = seq;
+        self.restored = GroupState::default();
+        self.window.clear();
+        self.leased = 0;
+        self.ready.clear();
+        self.backoff.clear();
+        self.deadlines.clear();
+        self.keys.clear();
+        self.dying.clear();
+        self.errors.clear();
+        self.members.iter_mut().map(|(&id, member)| (id, std::mem::take(&mut member.leased))).collect()
+    }
+
+    // ---- leases ----
+
+    /// The lowest deliverable event above `after`, once what has served its backoff is let in.
+    pub fn next_ready(&mut self, after: u64, now: Millis) -> Option<u64> {
+        while let Some(&(due, seq)) = self.backoff.first()
+            && due <= now
+        {
+            self.backoff.pop_first();
+            if let Some(entry) = self.window.get_mut(seq) {
+                entry.state = State::Ready;
+                self.ready.insert(seq);
+            }
+        }
+        self.ready.range(after + 1..).next().copied()
+    }
+
+    /// Leases a deliverable event to a member whose turn it is. Answers the attempt.
+    pub fn lease(&mut self, seq: u64, id: MemberId, now: Millis) -> u32 {
+        let member = self.members.get_mut(&id).expect("a picked member is a member");
+        let entry = self.window.get_mut(seq).expect("a deliverable event is in the window");
+        debug_assert_eq!(entry.state, State::Ready);
+        let deadline = now + member.ack_timeout;
+        entry.attempts += 1;
+        entry.state = State::Leased { member: id, deadline, taken: None };
+        member.leased += 1;
+        self.leased += 1;
+        let attempt = entry.attempts;
+        self.deadlines.push(member.ack_timeout, deadline, seq);
+        if !self.ready.is_empty() {
+            self.ready.remove(&seq);
+        }
+        if self.rotation.len() > 1 && self.rotation.front() == Some(&id) {
+            self.rotation.rotate_left(1);
+        }
+        let window = &self.window;
+        self.deadlines.sweep(self.leased, |seq| {
+            matches!(window.get(seq), Some(Entry { state: State::Leased { .. }, .. }))
+        });
+        attempt
+    }
+
+    /// The consumer gets a leased event in hand: the time to ack runs from now. False if the lease is over.
+    pub fn take(&mut self, id: MemberId, seq: u64, attempt: u32, now: Millis) -> bool {
+        let Some(timeout) = self.members.get(&id).map(|member| member.ack_timeout) else { return false };
+        let Some((deadline, taken @ None)) = self.lease_of(id, seq, Some(attempt)) else { return false };
+        if *deadline == Millis::MAX {
+            self.deadlines.push(timeout, now + timeout, seq);
+            let (deadline, taken) = self.lease_of(id, seq, Some(attempt)).expect("found above");
+            (*deadline, *taken) = (now + timeout, Some(now));
+        } else {
+            *deadline = (*deadline).max(now + timeout);
+            *taken = Some(now);
+        }
+        true
+    }
+
+    /// A queued event has to wait for something on the consumer's side: its lease does not run out meanwhile.
+    pub fn hold(&mut self, id: MemberId, seq: u64, attempt: u32) -> bool {
+        match self.lease_of(id, seq, Some(attempt)) {
+            Some((deadline, None)) => {
+                *deadline = Millis::MAX;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the lease is in force.
+    pub fn is_held(&mut self, id: MemberId, seq: u64, attempt: u32) -> bool {
+        self.lease_of(id, seq, Some(attempt)).is_some()
+    }
+
+    /// Settles an event. Only the member that holds the lease can; `attempt` fences further.
+    pub fn ack(&mut self, id: MemberId, seq: u64, attempt: Option<u32>) -> Option<Acked> {
+        self.lease_of(id, seq, attempt)?;
+        let Released { taken, .. } = self.unlease(seq)?;
+        self.settle(seq);
+        Some(Acked { taken })
+    }
+
+    /// Hands an event back as failed; it returns after `delay`, or after its backoff.
+    pub fn nack(
+        &mut self,
+        id: MemberId,
+        seq: u64,
+        attempt: Option<u32>,
+        delay: Option<Millis>,
+        reason: &str,
+        now: Millis,
+    ) -> Option<Released> {
+        self.lease_of(id, seq, attempt)?;
+        let released = self.unlease(seq)?;
+        let failures = self.window.get(seq).map_or(0, |entry| entry.failures);
+        let backoff = (FIRST_BACKOFF << failures.min(16)).min(LONGEST_BACKOFF);
+        self.fail(seq, now, Again::After(delay.unwrap_or(backoff)), reason);
+        Some(released)
+    }
+
+    /// Puts a lease's end off until `now + extend`, never closer. Answers the time left.
+    pub fn extend(
+        &mut self,
+        id: MemberId,
+        seq: u64,
+        attempt: Option<u32>,
+        extend: Millis,
+        now: Millis,
+    ) -> Option<Millis> {
+        let (deadline, _) = self.lease_of(id, seq, attempt)?;
+        *deadline = (*deadline).max(now + extend);
+        Some(*deadline - now)
+    }
+
+    /// Ends the leases that ran out, one per call.
+    pub fn expire(&mut self, now: Millis) -> Option<Released> {
+        while let Some(seq) = self.deadlines.pop_due(now) {
+            let Some(Entry { state: State::Leased { deadline, .. }, .. }) = self.window.get(seq) else {
+                continue;
+            };
+            if *deadline > now {
+                self.deadlines.refile(*deadline, seq);
+                continue;
+            }
+            let released = self.unlease(seq)?;
+            match released.taken {
+                Some(_) => self.fail(seq, now, Again::AtOnce, "no ack before the deadline"),
+                None => self.give_back(seq, false),
+            }
+            return Some(released);
+        }
+        None
+    }
+
+    /// When to call [`expire`](Self::expire) and [`next_ready`](Self::next_ready) next, if nothing happens before.
+    pub fn next_deadline(&self) -> Option<Millis> {
+        if self.members.is_empty() {
+            return None;
+        }
+        let backoff = self.backoff.first().map(|&(due, _)| due);
+        self.deadlines.next().into_iter().chain(backoff).min()
+    }
+
+    // ---- dead letters ----
+
+    /// Events that are to be written to the dead-letter topic, oldest failure first.
+    pub fn burials(&self) -> impl Iterator<Item = Burial> + '_ {
+        self.dying.iter().filter_map(|&seq| {
+            let entry = self.window.get(seq)?;
+            let err = self
+                .errors
+                .get(&seq)
+                .cloned()
+                .unwrap_or_else(|| "failed before the hub was restarted".into());
+            Some(Burial { seq, epoch: self.epoch, attempts: entry.attempts, err })
+        })
+    }
+
+    pub fn has_burials(&self) -> bool {
+        !self.dying.is_empty()
+    }
+
+    /// The dead letter is written: the event is settled.
+    pub fn buried(&mut self, epoch: u64, seq: u64) {
+        if epoch == self.epoch && matches!(self.window.get(seq), Some(Entry { state: State::Dying, .. })) {
+            self.dying.retain(|&dying| dying != seq);
+            self.settle(seq);
+        }
+    }
+
+    // ---- inside ----
+
+    fn lease_of(
+        &mut self,
+        id: MemberId,
+        seq: u64,
+        attempt: Option<u32>,
+    ) -> Option<(&mut Millis, &mut Option<Millis>)> {
+        let entry = self.window.get_mut(seq)?;
+        match &mut entry.state {
+            State::Leased { member, deadline, taken }
+                if *member == id && attempt.is_none_or(|attempt| attempt == entry.attempts) =>
+            {
+                Some((deadline, taken))
+            }
+            _ => None,
+        }
+    }
+
+    /// Ends a lease; the caller decides at once what becomes of the event, which is `Ready` and unlisted meanwhile.
+    fn unlease(&mut self, seq: u64) -> Option<Released> {
+        let entry = self.window.get_mut(seq)?;
+        let State::Leased { member, taken, .. } = entry.state else { return None };
+        entry.state = State::Ready;
+        self.leased -= 1;
+        if let Some(member) = self.members.get_mut(&member) {
+            member.leased -= 1;
+        }
+        Some(Released { member, taken })
+    }
+
+    fn settle(&mut self, seq: u64) {
+        if let Some(Entry { state: State::Backoff(due), .. }) = self.window.get(seq) {
+            self.backoff.remove(&(*due, seq));
+        }
+        let key = self.window.remove(seq);
+        if !self.ready.is_empty() {
+            self.ready.remove(&seq);
+        }
+        if !self.errors.is_empty() {
+            self.errors.remove(&seq);
+        }
+        if let Some(next) = key.and_then(|key| self.keys.leave(&key, seq))
+            && let Some(entry) = self.window.get_mut(next)
+            && entry.state == State::Behind
+        {
+            entry.state = State::Ready;
+            self.ready.insert(next);
+        }
+    }
+
+    /// Counts a failure and decides between another try and the dead letters.
+    fn fail(&mut self, seq: u64, now: Millis, again: Again, err: &str) {
+        let Rules { max_attempts, bury, .. } = self.rules;
+        let Some(entry) = self.window.get_mut(seq) else { return };
+        entry.failures = entry.failures.saturating_add(1);
+        let given_up = entry.failures >= max_attempts;
+        if self.is_overtaken(seq) {
+            return self.settle(seq);
+        }
+        self.errors.insert(seq, err.into());
+        let entry = self.window.get_mut(seq).expect("found above");
+        match again {
+            _ if given_up && bury => {
+                entry.state = State::Dying;
+                self.dying.push_back(seq);
+            }
+            _ if given_up => {
+                entry.state = State::Backoff(now + LONGEST_BACKOFF);
+                self.backoff.insert((now + LONGEST_BACKOFF, seq));
+            }
+            Again::AtOnce | Again::After(0) => drop(self.ready.insert(seq)),
+            Again::After(delay) => {
+                entry.state = State::Backoff(now + delay);
+                self.backoff.insert((now + delay, seq));
+            }
+        }
+    }
+
+    /// Returns an event that did nothing wrong. One that nobody had in hand was not delivered.
+    fn give_back(&mut self, seq: u64, was_taken: bool) {
+        if !was_taken && let Some(entry) = self.window.get_mut(seq) {
+            entry.attempts -= 1;
+        }
+        match self.is_overtaken(seq) {
+            true => self.settle(seq),
+            false => drop(self.ready.insert(seq)),
+        }
+    }
+
+    fn is_overtaken(&self, seq: u64) -> bool {
+        self.rules.coalesce
+            && self
+                .window
+                .get(seq)
+                .and_then(|entry| entry.key.as_ref())
+                .is_some_and(|key| self.keys.is_overtaken(key, seq))
+    }
+
+    /// A newer event of `key` is there: settles what waits.
+    fn overtake(&mut self, key: &Key) {
+        let waiting: Vec<u64> = self
+            .keys
+            .line(key)
+            .filter(|&seq| {
+                let state = self.window.get(seq).map(|entry| entry.state);
+                matches!(state, Some(State::Ready | State::Backoff(_) | State::Behind))
+            })
+            .collect();
+        // Newest first, so that none of them becomes deliverable on the way.
+        for seq in waiting.into_iter().rev() {
+            self.settle(seq);
+        }
+    }
+
+    /// Moves `pos` over what an earlier life settled.
+    fn skip_restored(&mut self) {
+        if self.restored.high <= self.pos {
+            if self.restored.high > 0 {
+                self.restored = GroupState::default();
+            }
+            return;
+        }
+        if let Some(end) = self.restored.settled.end_of(self.pos + 1) {
+            self.pos = end;
+        }
+        self.restored.settled.remove_upto(self.pos);
+    }
+}
+
+#[cfg(test)]
+#[path = "dispatch_tests.rs"]
+mod tests;

@@ -1,0 +1,151 @@
+//! The options of a group: stored with it, shared by all its members.
+
+use hub_proto::{Error, Event, Result};
+use serde::{Deserialize, Serialize};
+
+/// Whether events of one key keep their order within a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ordering {
+    /// Events go to whoever has room.
+    #[default]
+    None,
+    /// Two events of one key are never in flight at once, and go in order, redeliveries included.
+    Key,
+}
+
+/// Which events a group wants; everything that is given must match. What does not match is settled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Filter {
+    /// Each of these is among the event's tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The event has this key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The event has these headers with these values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "pairs")]
+    pub headers: Vec<(String, String)>,
+}
+
+impl Filter {
+    /// Whether the filter lets `event` pass.
+    pub fn matches(&self, event: &Event) -> bool {
+        self.key.as_deref().is_none_or(|key| event.key().is_some_and(|k| &**k == key))
+            && self.tags.iter().all(|tag| event.tags().contains(tag))
+            && self.headers.iter().all(|(name, value)| event.header(name) == Some(value))
+    }
+
+    /// Whether it lets everything pass.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How a group dispatches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GroupOptions {
+    /// Which events it wants.
+    #[serde(default)]
+    pub filter: Filter,
+    /// Whether keys keep their order.
+    #[serde(default)]
+    pub ordering: Ordering,
+    /// Skip what a newer event of the same key has overtaken. Implies [`Ordering::Key`].
+    #[serde(default)]
+    pub coalesce: bool,
+    /// Failures after which an event becomes a dead letter.
+    #[serde(default = "max_attempts")]
+    pub max_attempts: u32,
+}
+
+const fn max_attempts() -> u32 {
+    5
+}
+
+impl Default for GroupOptions {
+    fn default() -> Self {
+        Self {
+            filter: Filter::default(),
+            ordering: Ordering::None,
+            coalesce: false,
+            max_attempts: max_attempts(),
+        }
+    }
+}
+
+/// What a subscriber says about its group; what it leaves out takes the stored value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupRequest {
+    /// See [`GroupOptions::filter`].
+    pub filter: Option<Filter>,
+    /// See [`GroupOptions::ordering`].
+    pub ordering: Option<Ordering>,
+    /// See [`GroupOptions::coalesce`].
+    pub coalesce: Option<bool>,
+    /// See [`GroupOptions::max_attempts`].
+    pub max_attempts: Option<u32>,
+}
+
+impl GroupRequest {
+    /// Refuses what no group can have.
+    pub fn check(&self) -> Result<()> {
+        if self.max_attempts == Some(0) {
+            return Err(Error::bad_request("maxAttempts is 0; it must be at least 1"));
+        }
+        if self.coalesce == Some(true) && self.ordering == Some(Ordering::None) {
+            return Err(Error::bad_request(
+                "coalesce implies ordering \"key\"; leave ordering out or set it to \"key\"",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The options that result from what is stored and what is asked for.
+    pub fn over(&self, stored: &GroupOptions) -> GroupOptions {
+        let coalesce = self.coalesce.unwrap_or(stored.coalesce && self.ordering != Some(Ordering::None));
+        let ordering = if coalesce { Ordering::Key } else { self.ordering.unwrap_or(stored.ordering) };
+        GroupOptions {
+            filter: self.filter.clone().unwrap_or_else(|| stored.filter.clone()),
+            ordering,
+            coalesce,
+            max_attempts: self.max_attempts.unwrap_or(stored.max_attempts),
+        }
+    }
+
+    /// The options that are asked for and differ from what is stored, in words.
+    pub fn conflicts(&self, stored: &GroupOptions) -> Vec<String> {
+        let wanted = self.over(stored);
+        let mut found = Vec::new();
+        let mut compare = |name: &str, has: String, wants: String| {
+            if has != wants {
+                found.push(format!("{name} is {has}, not {wants}"));
+            }
+        };
+        compare("filter", json(&stored.filter), json(&wanted.filter));
+        compare("ordering", json(&stored.ordering), json(&wanted.ordering));
+        compare("coalesce", stored.coalesce.to_string(), wanted.coalesce.to_string());
+        compare("maxAttempts", stored.max_attempts.to_string(), wanted.max_attempts.to_string());
+        found
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// Headers are a JSON object on the wire.
+mod pairs {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::collections::BTreeMap;
+
+    pub fn serialize<S: Serializer>(pairs: &[(String, String)], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(pairs.iter().map(|(name, value)| (name, value)))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
+        Ok(BTreeMap::<String, String>::deserialize(from)?.into_iter().collect())
+    }
+}

@@ -1,0 +1,103 @@
+//! How a group is doing, in words and numbers.
+
+use super::Group;
+use hub_proto::{GroupName, TopicName};
+
+/// Why a group delivers nothing at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Nobody is subscribed.
+    NoMembers,
+    /// Every member asked for a pause.
+    Paused,
+    /// Every member has as many events, or bytes, as it may.
+    WindowFull,
+    /// What is left waits for its time.
+    Backoff,
+    /// Everything was delivered.
+    CaughtUp,
+    /// Too many events wait for their time or their key.
+    ParkedFull,
+    /// The store does not answer.
+    StoreUnavailable,
+    /// A rate limit holds the members back.
+    RateLimited,
+}
+
+impl Reason {
+    /// The word on the wire and in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoMembers => "no_members",
+            Self::Paused => "paused",
+            Self::WindowFull => "window_full",
+            Self::Backoff => "backoff",
+            Self::CaughtUp => "caught_up",
+            Self::ParkedFull => "parked_full",
+            Self::StoreUnavailable => "store_unavailable",
+            Self::RateLimited => "rate_limited",
+        }
+    }
+}
+
+/// A look at one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// The topic it reads.
+    pub topic: TopicName,
+    /// Its name.
+    pub group: GroupName,
+    /// Everything up to here is settled.
+    pub floor: u64,
+    /// The topic's newest seq.
+    pub last: u64,
+    /// How many events the floor is behind the newest.
+    pub lag: u64,
+    /// Events that members hold.
+    pub inflight: usize,
+    /// Events that wait for their time, their key or a member.
+    pub parked: usize,
+    /// Subscribed consumers.
+    pub members: usize,
+    /// Why nothing is being delivered; `None` while something is.
+    pub reason: Option<Reason>,
+}
+
+impl Group {
+    /// Looks at the group.
+    pub fn status(&self) -> GroupStatus {
+        let last = self.topic.last();
+        let inner = self.inner.lock();
+        let disp = &inner.disp;
+        let has_room = || inner.members.values().any(|slot| slot.mailbox.has_room());
+        let reason = if !disp.has_members() {
+            Some(Reason::NoMembers)
+        } else if disp.all_paused() {
+            Some(Reason::Paused)
+        } else if inner.retry_at.is_some() {
+            Some(Reason::StoreUnavailable)
+        } else if !has_room() {
+            Some(Reason::WindowFull)
+        } else if disp.parked() >= self.engine.config.max_parked {
+            Some(Reason::ParkedFull)
+        } else if disp.has_ready() || disp.pos() < last {
+            None
+        } else if disp.in_backoff() {
+            Some(Reason::Backoff)
+        } else {
+            Some(Reason::CaughtUp)
+        };
+        GroupStatus {
+            topic: self.topic.name.clone(),
+            group: self.name.clone(),
+            floor: disp.floor(),
+            last,
+            lag: last.saturating_sub(disp.floor()),
+            inflight: disp.leased(),
+            parked: disp.parked(),
+            members: inner.members.len(),
+            reason,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Places in a topic.
+
+use crate::Millis;
+use crate::engine::Engine;
+use crate::store::StoreError;
+use crate::topic::Topic;
+use hub_proto::{Error, EventId, Result, TopicName};
+
+/// Where to start in a topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Position {
+    /// After the newest event: only what is still to come.
+    #[default]
+    Latest,
+    /// Before the oldest event there is.
+    Earliest,
+    /// At the first event committed at this time or later.
+    Time(Millis),
+    /// After the event with this id.
+    AfterId(EventId),
+    /// After this seq.
+    AfterSeq(u64),
+}
+
+impl Position {
+    /// The seq after which reading starts.
+    pub(crate) async fn resolve(self, engine: &Engine, topic: &Topic) -> Result<u64> {
+        let store = &engine.store;
+        match self {
+            Self::Latest => Ok(topic.last()),
+            Self::Earliest => Ok(topic.first() - 1),
+            Self::Time(time) => store.seq_before(&topic.name, time).await.map_err(refused),
+            Self::AfterId(id) => store.seq_of(&topic.name, id).await.map_err(refused)?.ok_or_else(|| {
+                Error::unknown_id(format!(
+                    "topic {} has no event {id}, or no longer remembers it",
+                    topic.name
+                ))
+                .with_id(id)
+            }),
+            Self::AfterSeq(seq) => match topic.last() {
+                last if seq > last => Err(Error::bad_request(format!(
+                    "seq {seq} is beyond the end of topic {}; allowed is 0 to {last}",
+                    topic.name
+                ))),
+                _ => Ok(seq),
+            },
+        }
+    }
+}
+
+/// A read that the store did not answer.
+pub(crate) fn refused(error: StoreError) -> Error {
+    Error::unavailable(error.to_string())
+}
+
+/// The floor of a group: everything up to `seq` is settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The topic.
+    pub topic: TopicName,
+    /// The last settled seq; 0: none.
+    pub seq: u64,
+    /// The id of that event, while it is kept.
+    pub last_id: Option<EventId>,
+    /// Its timestamp, while it is kept.
+    pub last_ts: Option<Millis>,
+}

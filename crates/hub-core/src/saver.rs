@@ -1,0 +1,93 @@
+//! Saves what groups have done: shortly after it happened, together with whatever else is committed then.
+
+use crate::engine::Engine;
+use crate::group::Group;
+use crate::store::Record;
+use hub_proto::{GroupName, Result};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{MutexGuard, Notify};
+
+/// Groups and subscriptions with something to save.
+#[derive(Default)]
+pub(crate) struct Saver {
+    dirty: Mutex<Dirty>,
+    wake: Notify,
+    /// One save at a time, so that what is saved never goes back.
+    saving: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Dirty {
+    /// A group lists itself at most once.
+    groups: Vec<Arc<Group>>,
+    /// Labels and groups of subscriptions.
+    subscriptions: BTreeSet<(String, GroupName)>,
+}
+
+impl Saver {
+    pub fn mark(&self, group: Arc<Group>) {
+        let mut dirty = self.dirty.lock();
+        dirty.groups.push(group);
+        if dirty.groups.len() == 1 {
+            self.wake.notify_one();
+        }
+    }
+
+    pub fn mark_subscription(&self, label: &str, group: &GroupName) {
+        self.dirty.lock().subscriptions.insert((label.to_owned(), group.clone()));
+        self.wake.notify_one();
+    }
+
+    /// Holds saves up: who deletes a group does it under this, or a save on its way would bring the group back.
+    pub async fn hold(&self) -> MutexGuard<'_, ()> {
+        self.saving.lock().await
+    }
+
+    pub fn clear(&self) {
+        *self.dirty.lock() = Dirty::default();
+    }
+
+    /// Saves whenever there is something, a little later than the first change. Idle, it costs nothing.
+    pub async fn run(&self, engine: &Engine) {
+        let interval = Duration::from_millis(engine.config.save_interval);
+        loop {
+            self.wake.notified().await;
+            tokio::time::sleep(interval).await;
+            if let Err(error) = self.flush(engine).await {
+                engine.metrics.save_failed();
+                tracing::warn!(%error, "saving group state failed, trying again");
+            }
+        }
+    }
+
+    /// Saves everything that is unsaved now.
+    pub async fn flush(&self, engine: &Engine) -> Result<()> {
+        let _turn = self.saving.lock().await;
+        let Dirty { groups, subscriptions } = std::mem::take(&mut *self.dirty.lock());
+        let mut records: Vec<Record> = Vec::new();
+        for (label, group) in &subscriptions {
+            records.extend(engine.fans.with(label, group, |fan| Record::Subscription(fan.record.clone())));
+        }
+        let mut states = Vec::with_capacity(groups.len());
+        for group in groups {
+            let (mut unsaved, state) = group.unsaved();
+            records.append(&mut unsaved);
+            states.push((group, state));
+        }
+        let result = match records.is_empty() {
+            true => Ok(()),
+            false => engine.committer.write(records, engine.clock.steady()).await,
+        };
+        for (group, state) in states {
+            group.saved(state, result.is_ok());
+        }
+        if result.is_err() {
+            self.dirty.lock().subscriptions.extend(subscriptions);
+            self.wake.notify_one();
+        }
+        result
+    }
+}

@@ -1,0 +1,107 @@
+//! Snapshots: the state of a compacted topic, key by key, on `<topic>.snapshot`.
+//!
+//! Each run writes the keys that changed since the last one and closes with `{upto: seq}` under [`UPTO`]. Ids are
+//! derived from key and seq, so a run that was interrupted can be repeated without doubling anything.
+
+use crate::engine::Engine;
+use crate::position::refused;
+use crate::store::ReadLimit;
+use crate::topic::Topic;
+use hub_proto::{Code, Draft, Error, Event, EventId, Key, NewEvent, Payload, Result, json};
+use serde::Deserialize;
+use std::io::Write;
+use std::sync::Arc;
+
+/// The key of the closing record. No publisher's key contains a NUL.
+pub(crate) const UPTO: &str = "\0upto";
+
+const BLOCK: ReadLimit = ReadLimit { events: 1000, bytes: 4 << 20 };
+
+#[derive(Deserialize)]
+struct Upto {
+    upto: u64,
+}
+
+/// Brings the snapshot up to the end of the topic.
+pub(crate) async fn write(engine: &Arc<Engine>, topic: &Topic) -> Result<()> {
+    let last = topic.last();
+    let start = written_upto(engine, topic).await?;
+    let mut upto = start;
+    while upto < last {
+        let block = engine.store.read(&topic.name, upto, BLOCK).await.map_err(refused)?;
+        upto = block.last().map_or(last, |event| event.seq());
+        publish(engine, changed_keys(engine, topic, &block).await?).await?;
+    }
+    if upto > start {
+        publish(engine, vec![closing(engine, topic, upto)]).await?;
+    }
+    Ok(())
+}
+
+async fn written_upto(engine: &Engine, topic: &Topic) -> Result<u64> {
+    let newest = engine.store.newest(&topic.name.snapshot(), &[Key::from(UPTO)]).await.map_err(refused)?;
+    match newest.into_iter().flatten().next() {
+        Some(record) => Ok(record.decode::<Upto>()?.upto),
+        None => Ok(0),
+    }
+}
+
+/// The newest state of each key that a block touches.
+async fn changed_keys(engine: &Engine, topic: &Topic, block: &[Arc<Event>]) -> Result<Vec<Draft>> {
+    let mut keys: Vec<(&Key, u64)> = block
+        .iter()
+        .filter(|event| event.audience().is_none())
+        .filter_map(|event| Some((event.key()?, event.seq())))
+        .collect();
+    keys.sort_unstable();
+    // Of each key the last: the highest seq.
+    keys.reverse();
+    keys.dedup_by(|a, b| a.0 == b.0);
+    let names: Vec<Key> = keys.iter().map(|(key, _)| (*key).clone()).collect();
+    let newest = engine.store.newest(&topic.name, &names).await.map_err(refused)?;
+    let now = engine.clock.wall();
+    Ok(keys
+        .iter()
+        .zip(newest)
+        .map(|((key, seq), newest)| entry(topic, key, *seq, newest.as_deref(), now))
+        .collect())
+}
+
+/// `{key, payload, ts, seq}`, or null for a key that was deleted.
+fn entry(topic: &Topic, key: &Key, seq: u64, newest: Option<&Event>, now: u64) -> Draft {
+    let (seq, payload) = match newest.filter(|event| !event.is_tombstone()) {
+        Some(event) => {
+            let mut text = Vec::with_capacity(event.payload().len() + key.len() + 64);
+            text.extend_from_slice(b"{\"key\":");
+            json::write_str(&mut text, key);
+            text.extend_from_slice(b",\"payload\":");
+            text.extend_from_slice(event.payload());
+            write!(text, ",\"ts\":{},\"seq\":{}}}", event.ts(), event.seq())
+                .expect("a Vec takes every write");
+            (event.seq(), Payload::stored(text).expect("made of valid parts"))
+        }
+        None => (newest.map_or(seq, Event::seq), Payload::null()),
+    };
+    let id = EventId::derived(&[b"snapshot", topic.name.as_bytes(), key.as_bytes(), &seq.to_be_bytes()]);
+    let mut record = NewEvent::new(topic.name.snapshot(), payload);
+    record.options.key = Some(key.to_string());
+    Draft::encode(record, id, now)
+}
+
+fn closing(engine: &Engine, topic: &Topic, upto: u64) -> Draft {
+    let payload = Payload::from(serde_json::json!({ "upto": upto }));
+    let id = EventId::derived(&[b"snapshot upto", topic.name.as_bytes(), &upto.to_be_bytes()]);
+    let mut record = NewEvent::new(topic.name.snapshot(), payload);
+    record.options.key = Some(UPTO.to_owned());
+    Draft::encode(record, id, engine.clock.wall())
+}
+
+async fn publish(engine: &Arc<Engine>, drafts: Vec<Draft>) -> Result<()> {
+    let drafts = engine.topics_of(drafts)?;
+    let results = engine.committer.publish_all(drafts, engine.clock.steady()).await;
+    // A record that exists under its derived id was written by an interrupted run.
+    let failed = results
+        .into_iter()
+        .find_map(|result| result.err().filter(|error: &Error| error.code != Code::IdConflict));
+    failed.map_or(Ok(()), Err)
+}

@@ -1,0 +1,233 @@
+//! The port to storage: one trait, its promises, and the plain data that crosses it.
+//!
+//! [`MemoryStore`](memory::MemoryStore) is the simplest that keeps every promise but durability; the conformance suite
+//! in [`testkit`](crate::testkit) checks them for each store.
+
+pub mod memory;
+mod record;
+
+pub use record::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
+
+use crate::Millis;
+use futures_core::future::BoxFuture;
+use hub_proto::{Draft, Event, EventId, Key, TopicName};
+use std::sync::Arc;
+
+/// The answer of a store that could not do what it was asked to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// Unreachable, full, or interrupted in mid-commit. Whether a write took place is **unknown**; asking again is safe
+    /// because ids are unique.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// What was read is not what was written.
+    #[error("the store is damaged: {0}")]
+    Damaged(String),
+}
+
+/// The result of a call to a store.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// What a publisher may rely on once its event is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// On disk, after an fdatasync.
+    Fsync,
+    /// On a majority of a replica set, journaled.
+    Majority,
+    /// With the operating system, synced within milliseconds.
+    Interval,
+    /// In this process's memory.
+    Memory,
+}
+
+impl Durability {
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Majority => "majority",
+            Self::Interval => "interval",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// Everything that waits to be made durable, in the order it came.
+#[derive(Debug, Default)]
+pub struct Commit {
+    /// The hub's wall clock, for commit times.
+    pub now: Millis,
+    /// Events of any topics.
+    pub events: Vec<Draft>,
+    /// Groups, cursors and subscriptions.
+    pub records: Vec<Record>,
+}
+
+/// The outcome of a [`Commit`], each part in the order of its request.
+#[derive(Debug)]
+pub struct Committed {
+    /// One result per event.
+    pub events: Vec<StoreResult<Appended>>,
+    /// One result per record.
+    pub records: Vec<StoreResult<()>>,
+}
+
+impl Committed {
+    /// The outcome of a commit of which nothing is known.
+    pub fn failed(commit: &Commit, error: &StoreError) -> Self {
+        Self {
+            events: commit.events.iter().map(|_| Err(error.clone())).collect(),
+            records: commit.records.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+}
+
+/// What became of one event.
+#[derive(Clone, Debug)]
+pub enum Appended {
+    /// It has its place in the log.
+    New {
+        /// The record as readers will see it.
+        event: Arc<Event>,
+        /// How safe it is.
+        durability: Durability,
+    },
+    /// The topic has its id already; nothing was appended.
+    Known {
+        /// The place of the first one.
+        seq: u64,
+        /// Its timestamp.
+        ts: Millis,
+        /// Whether key and payload are the same, compared as JSON.
+        same: bool,
+        /// How safe it is.
+        durability: Durability,
+    },
+}
+
+/// The extent of a topic's log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// The lowest seq that a reader can still find is at least this; `last + 1` when there is none.
+    pub first: u64,
+    /// The highest seq ever given; 0 for a topic without events.
+    pub last: u64,
+    /// Records kept.
+    pub events: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The commit time of `last`; 0 without one.
+    pub last_committed: Millis,
+}
+
+/// How much one read may bring: it stops at whichever comes first, but never before one event.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadLimit {
+    /// At most so many events.
+    pub events: usize,
+    /// About so many bytes.
+    pub bytes: usize,
+}
+
+/// What a topic keeps. Everything absent: everything, for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CleanPolicy {
+    /// Records committed before this time go.
+    pub committed_before: Option<Millis>,
+    /// The oldest go until the rest is at most this large.
+    pub max_bytes: Option<u64>,
+    /// Keyed records go when a newer one of their key is there.
+    pub compact: bool,
+    /// With `compact`: a tombstone that is its key's newest goes once committed before this time.
+    pub tombstones_before: Millis,
+    /// Ids of what goes are remembered at least for events committed since this time.
+    pub ids_since: Millis,
+}
+
+/// What cleaning did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Records removed.
+    pub removed: u64,
+    /// The extent afterwards.
+    pub bounds: Bounds,
+}
+
+/// Everything a hub needs to know to start.
+#[derive(Debug, Default)]
+pub struct Image {
+    /// Every topic that has or had an event.
+    pub topics: Vec<(TopicName, Bounds)>,
+    /// Every group.
+    pub groups: Vec<StoredGroup>,
+    /// Every subscription to a pattern or to several topics.
+    pub subscriptions: Vec<SubscriptionRecord>,
+}
+
+/// Where events, groups and subscriptions live.
+///
+/// # Promises
+/// - **Order.** `commit` gives each new event of a topic the next `seq`, from 1, without gaps, in the order of the
+///   batch. Once `read` has answered `seq` n, nothing with a smaller one ever appears.
+/// - **Durability.** An event is answered [`Appended::New`] only when it survives what its [`Durability`] says. The
+///   records of a commit are at least as safe as its events.
+/// - **Ids** are unique per topic, also within one batch, and are remembered while the record is there and as long as
+///   [`CleanPolicy::ids_since`] asks for.
+/// - **Commit times** never decrease within a topic, whatever [`Commit::now`] says.
+/// - **Errors.** After [`StoreError::Unavailable`] the outcome of a write is unknown and nothing else changes: the next
+///   call may succeed. A read that fails has no effect. Nothing that is damaged is ever answered as an event.
+///
+/// All calls may be made concurrently, except `commit`: one at a time. A future that is dropped in mid-call leaves the
+/// outcome unknown, as an error does.
+pub trait EventStore: Send + Sync + 'static {
+    /// What the store calls itself in logs.
+    fn name(&self) -> &'static str;
+
+    /// Makes a batch durable.
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed>;
+
+    /// Reads what is stored about topics, groups and subscriptions.
+    fn load(&self) -> BoxFuture<'_, StoreResult<Image>>;
+
+    /// Events above `after` in ascending order, holes left out; empty at the end of the log.
+    fn read<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        after: u64,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>>;
+
+    /// The extent of a topic; the default for one that is not known.
+    fn bounds<'a>(&'a self, topic: &'a TopicName) -> BoxFuture<'a, StoreResult<Bounds>>;
+
+    /// The seq of an id, also of one that was cleaned away and is still remembered.
+    fn seq_of<'a>(&'a self, topic: &'a TopicName, id: EventId) -> BoxFuture<'a, StoreResult<Option<u64>>>;
+
+    /// The highest seq whose commit time is before `time`: reading after it starts at `time`.
+    fn seq_before<'a>(&'a self, topic: &'a TopicName, time: Millis) -> BoxFuture<'a, StoreResult<u64>>;
+
+    /// The newest record of each key, tombstones included, `None` for keys without one. Records replayed for one group
+    /// ([`Event::audience`]) are passed over.
+    fn newest<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, StoreResult<Vec<Option<Arc<Event>>>>>;
+
+    /// The newest records of all keys after `after` in byte order of the keys, tombstones left out.
+    fn newest_page<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        after: Option<&'a str>,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>>;
+
+    /// Removes what `policy` does not keep; readers go on meanwhile. May do a part and be called again.
+    fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>>;
+
+    /// Called once, after the last commit.
+    fn close(&self) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

@@ -1,0 +1,159 @@
+//! Settling by id, for consumers that hold ids and no deliveries: the other end of a socket.
+
+use super::Subscription;
+use crate::Millis;
+use crate::group::delivery::Delivery;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use hub_proto::{Error, Event, EventId, Result};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// A subscription whose events are settled by id. The same id is never in hand twice: ids are unique per topic, so over
+/// several topics a second one waits until the first is settled.
+#[derive(Debug)]
+pub struct ById {
+    subscription: Subscription,
+    in_hand: HashMap<EventId, Delivery, RandomState>,
+    /// Deliveries whose id is in hand from another topic.
+    held: HashMap<EventId, VecDeque<Delivery>, RandomState>,
+    /// Deliveries whose id has become free.
+    freed: VecDeque<Delivery>,
+    /// Sweep what was not settled in time when there is more than this.
+    sweep_at: usize,
+}
+
+/// An event handed out.
+#[derive(Clone, Debug)]
+pub struct Handed {
+    /// The event.
+    pub event: Arc<Event>,
+    /// Which delivery this is, from 1.
+    pub attempt: u32,
+    /// After how many failures the event becomes a dead letter.
+    pub max_attempts: u32,
+}
+
+/// Where sweeping starts.
+const SWEEP: usize = 4096;
+
+impl ById {
+    pub(super) fn new(subscription: Subscription) -> Self {
+        Self {
+            subscription,
+            in_hand: HashMap::default(),
+            held: HashMap::default(),
+            freed: VecDeque::new(),
+            sweep_at: SWEEP,
+        }
+    }
+
+    /// The subscription itself, to pause it or to end it.
+    pub fn subscription(&self) -> &Subscription {
+        &self.subscription
+    }
+
+    /// The next event; see [`Subscription::recv`].
+    pub async fn recv(&mut self) -> Result<Handed> {
+        std::future::poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// See [`recv`](Self::recv).
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Handed>> {
+        loop {
+            let delivery = match self.freed.pop_front() {
+                Some(delivery) => delivery,
+                None => match self.subscription.poll_queued(cx) {
+                    Poll::Ready(Ok(delivery)) => delivery,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => return Poll::Pending,
+                },
+            };
+            if let Some(handed) = self.hand_out(delivery) {
+                return Poll::Ready(Ok(handed));
+            }
+        }
+    }
+
+    fn hand_out(&mut self, delivery: Delivery) -> Option<Handed> {
+        let id = delivery.event().id();
+        let twin = self.in_hand.get(&id).filter(|twin| !Arc::ptr_eq(&twin.group, &delivery.group));
+        if twin.is_some_and(|twin| twin.group.is_held(twin.lease)) {
+            if delivery.group.hold(delivery.lease) {
+                self.held.entry(id).or_default().push_back(delivery);
+            }
+            return None;
+        }
+        if !delivery.group.take(delivery.lease, delivery.event()) {
+            return None;
+        }
+        let event = delivery.event().clone();
+        let handed = Handed { event, attempt: delivery.attempt(), max_attempts: delivery.max_attempts() };
+        self.in_hand.insert(id, delivery);
+        if self.in_hand.len() > self.sweep_at {
+            self.in_hand.retain(|_, delivery| delivery.group.is_held(delivery.lease));
+            self.sweep_at = SWEEP.max(2 * self.in_hand.len());
+        }
+        Some(handed)
+    }
+
+    /// Settles the event `id`; `attempt` refuses when the event was delivered again since.
+    pub fn ack(&mut self, id: EventId, attempt: Option<u32>) -> Result<()> {
+        self.settle(id, attempt, Delivery::ack)
+    }
+
+    /// Hands the event `id` back as failed.
+    pub fn nack(
+        &mut self,
+        id: EventId,
+        attempt: Option<u32>,
+        delay: Option<Millis>,
+        reason: &str,
+    ) -> Result<()> {
+        self.settle(id, attempt, |delivery| match delay {
+            Some(delay) => delivery.nack_after(delay, reason),
+            None => delivery.nack(reason),
+        })
+    }
+
+    /// Puts the deadline of the event `id` off; see [`Delivery::extend`].
+    pub fn extend(&mut self, id: EventId, attempt: Option<u32>, extend_ms: Millis) -> Result<Millis> {
+        self.find(id, attempt)?.extend(extend_ms)
+    }
+
+    fn find(&self, id: EventId, attempt: Option<u32>) -> Result<&Delivery> {
+        let delivery = self.in_hand.get(&id);
+        let delivery =
+            delivery.filter(|delivery| attempt.is_none_or(|attempt| attempt == delivery.attempt()));
+        delivery.ok_or_else(|| {
+            let attempt = attempt.map(|attempt| format!(" (attempt {attempt})")).unwrap_or_default();
+            Error::unknown_id(format!("event {id}{attempt} is not held by this subscription")).with_id(id)
+        })
+    }
+
+    fn settle(
+        &mut self,
+        id: EventId,
+        attempt: Option<u32>,
+        how: impl FnOnce(&Delivery) -> Result<()>,
+    ) -> Result<()> {
+        let settled = how(self.find(id, attempt)?);
+        // A request that was bad in itself leaves the lease as it is; everything else ends it.
+        if settled.is_ok() || settled.as_ref().is_err_and(|error| error.code == hub_proto::Code::UnknownId) {
+            self.in_hand.remove(&id);
+            if let Some(mut waiting) = self.held.remove(&id) {
+                self.freed.extend(waiting.pop_front());
+                if !waiting.is_empty() {
+                    self.held.insert(id, waiting);
+                }
+            }
+        }
+        settled
+    }
+
+    /// Leaves the group; see [`Subscription::close`].
+    pub fn close(self) {
+        self.subscription.close();
+    }
+}

@@ -1,0 +1,96 @@
+//! A handler on a subscription: what it returns decides between ack and nack.
+
+use super::{SubscribeGroup, Subscription};
+use crate::group::delivery::Delivery;
+use hub_proto::Result;
+use std::fmt::Display;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// A handler at work. Dropping this, or the bus, stops it: what it has begun is finished, nothing more is taken.
+#[derive(Debug)]
+pub struct Running {
+    stop: DropGuard,
+    done: CancellationToken,
+}
+
+impl Running {
+    /// Takes nothing more, waits for what was begun, and leaves the group.
+    pub async fn stop(self) {
+        drop(self.stop);
+        self.done.cancelled().await;
+    }
+
+    /// Waits until the handler has come to its end.
+    pub async fn done(&self) {
+        self.done.cancelled().await;
+    }
+}
+
+impl SubscribeGroup {
+    /// Runs `handler` on every event. `Ok` acks, an error or a panic nacks with its text as the reason.
+    ///
+    /// Events are handled one after the other unless [`concurrency`](Self::concurrency) says otherwise.
+    pub async fn handler<H, F, E>(self, handler: H) -> Result<Running>
+    where
+        H: Fn(Arc<Delivery>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Display + Send + 'static,
+    {
+        let (engine, concurrency) = (self.engine.clone(), self.member.concurrency);
+        let subscription = self.open().await?;
+        let (stop, done) = (engine.stopping.child_token(), CancellationToken::new());
+        let running = Running { stop: stop.clone().drop_guard(), done: done.clone() };
+        engine.spawn(async move {
+            let _done = done.drop_guard();
+            run(subscription, Arc::new(handler), concurrency, stop).await;
+        });
+        Ok(running)
+    }
+}
+
+async fn run<H, F, E>(
+    mut subscription: Subscription,
+    handler: Arc<H>,
+    concurrency: usize,
+    stop: CancellationToken,
+) where
+    H: Fn(Arc<Delivery>) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<(), E>> + Send + 'static,
+    E: Display + Send + 'static,
+{
+    let mut at_work = JoinSet::new();
+    loop {
+        while at_work.len() >= concurrency {
+            at_work.join_next().await;
+        }
+        let delivery = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            delivery = subscription.recv() => match delivery {
+                Ok(delivery) => Arc::new(delivery),
+                Err(error) => {
+                    tracing::warn!(%error, "a handler's subscription ended");
+                    break;
+                }
+            },
+        };
+        let handler = handler.clone();
+        at_work.spawn(async move {
+            // In a task of its own, so that a panic is caught.
+            let result = tokio::spawn(handler(delivery.clone())).await;
+            let settled = match result {
+                Ok(Ok(())) => delivery.ack(),
+                Ok(Err(error)) => delivery.nack(&error.to_string()),
+                Err(error) if error.is_panic() => delivery.nack("the handler panicked"),
+                Err(_) => return,
+            };
+            if let Err(error) = settled {
+                tracing::debug!(%error, "an event was settled too late");
+            }
+        });
+    }
+    while at_work.join_next().await.is_some() {}
+    subscription.close();
+}

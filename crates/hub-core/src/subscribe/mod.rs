@@ -1,0 +1,253 @@
+//! Subscribing: say what and how, then open it as a stream, run a handler on it, or watch without a group.
+
+mod by_id;
+mod handler;
+mod structure;
+mod subscription;
+mod watch;
+
+pub use by_id::{ById, Handed};
+pub use handler::Running;
+pub(crate) use structure::delete;
+pub use subscription::Subscription;
+pub use watch::{Watch, Watched};
+
+use crate::Millis;
+use crate::engine::{By, Engine};
+use crate::fan::Cover;
+use crate::group::mailbox::Mailbox;
+use crate::group::options::{Filter, GroupRequest, Ordering};
+use crate::position::Position;
+use hub_proto::{Code, Error, Event, GroupName, Pattern, Result, TopicName, limits};
+use std::sync::Arc;
+
+/// A filter that is a function: it runs on the member's side and acks what it refuses.
+type Predicate = Arc<dyn Fn(&Event) -> bool + Send + Sync>;
+
+/// A subscription in the making. Made by [`Bus::subscribe`](crate::Bus::subscribe).
+#[must_use = "a subscription does nothing until it is opened"]
+pub struct Subscribe {
+    engine: Arc<Engine>,
+    target: Target,
+    from: Position,
+    filter: Option<Filter>,
+}
+
+/// What to subscribe to, as the caller wrote it.
+#[derive(Clone)]
+pub(crate) enum Target {
+    /// A topic or a pattern.
+    Written(String),
+    /// A label for a list of topics.
+    List(String, Vec<String>),
+}
+
+/// The same, checked.
+pub(crate) enum Checked {
+    One(TopicName),
+    Many(String, Cover),
+}
+
+impl Target {
+    fn check(&self) -> Result<Checked> {
+        match self {
+            Self::Written(text) if !text.contains('*') => Ok(Checked::One(TopicName::parse(text)?)),
+            Self::Written(text) => Ok(Checked::Many(text.clone(), Cover::Pattern(Pattern::parse(text)?))),
+            Self::List(label, topics) => {
+                if topics.is_empty() || topics.len() > MAX_LISTED {
+                    return Err(Error::bad_request(format!(
+                        "the list of topics has {} entries; it must have 1 to {MAX_LISTED}",
+                        topics.len()
+                    )));
+                }
+                check_label(label)?;
+                let mut names =
+                    topics.iter().map(|topic| TopicName::parse(topic)).collect::<Result<Vec<_>>>()?;
+                names.sort_unstable();
+                names.dedup();
+                Ok(Checked::Many(label.clone(), Cover::List(names)))
+            }
+        }
+    }
+}
+
+/// The most topics in one list.
+const MAX_LISTED: usize = 1000;
+
+/// A label is a name for people, but it is stored: it has the form of a topic or a pattern.
+fn check_label(label: &str) -> Result<()> {
+    Pattern::parse(label)
+        .map(drop)
+        .map_err(|error| Error::bad_request(format!("the label of a list of topics: {}", error.msg)))
+}
+
+impl Subscribe {
+    pub(crate) fn new(engine: Arc<Engine>, target: Target) -> Self {
+        Self { engine, target, from: Position::Latest, filter: None }
+    }
+
+    /// Where to start; for a group this only places a new one.
+    pub fn from(mut self, from: Position) -> Self {
+        self.from = from;
+        self
+    }
+
+    /// Only events that match.
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+
+    /// Joins a durable group: each event goes to one of its members, until it is acked.
+    pub fn group(self, name: &str) -> SubscribeGroup {
+        let member =
+            MemberOptions { ack_timeout: self.engine.config.ack_timeout, ..MemberOptions::default() };
+        let request = GroupRequest { filter: self.filter, ..GroupRequest::default() };
+        SubscribeGroup {
+            engine: self.engine,
+            target: self.target,
+            from: self.from,
+            group: name.to_owned(),
+            request,
+            member,
+            predicate: None,
+        }
+    }
+
+    /// Without a group: events from now (or from [`from`](Self::from)), no acks, no stored state.
+    pub async fn watch(self) -> Result<Watch> {
+        Watch::open(self.engine, self.target.check()?, self.from, self.filter.unwrap_or_default()).await
+    }
+}
+
+/// What a member decides for itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemberOptions {
+    pub max_in_flight: usize,
+    pub ack_timeout: Millis,
+    pub concurrency: usize,
+}
+
+impl Default for MemberOptions {
+    fn default() -> Self {
+        Self { max_in_flight: 1000, ack_timeout: 30_000, concurrency: 1 }
+    }
+}
+
+/// A member of a group in the making.
+#[must_use = "a subscription does nothing until it is opened"]
+pub struct SubscribeGroup {
+    engine: Arc<Engine>,
+    target: Target,
+    from: Position,
+    group: String,
+    request: GroupRequest,
+    member: MemberOptions,
+    predicate: Option<Predicate>,
+}
+
+impl SubscribeGroup {
+    /// Where a new group starts. A group that exists goes on where it is.
+    pub fn from(mut self, from: Position) -> Self {
+        self.from = from;
+        self
+    }
+
+    /// Everything said about the group at once.
+    pub fn options(mut self, request: GroupRequest) -> Self {
+        self.request = request;
+        self
+    }
+
+    /// Only events that match reach the group.
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.request.filter = Some(filter);
+        self
+    }
+
+    /// Only events that `wants` wants reach this member's consumer; it acks the others.
+    pub fn filter_fn(mut self, wants: impl Fn(&Event) -> bool + Send + Sync + 'static) -> Self {
+        self.predicate = Some(Arc::new(wants));
+        self
+    }
+
+    /// Whether events of one key keep their order.
+    pub fn ordering(mut self, ordering: Ordering) -> Self {
+        self.request.ordering = Some(ordering);
+        self
+    }
+
+    /// Skip what a newer event of the same key has overtaken.
+    pub fn coalesce(mut self, coalesce: bool) -> Self {
+        self.request.coalesce = Some(coalesce);
+        self
+    }
+
+    /// Failures after which an event becomes a dead letter.
+    pub fn max_attempts(mut self, max_attempts: u32) -> Self {
+        self.request.max_attempts = Some(max_attempts);
+        self
+    }
+
+    /// The most events this member holds unsettled.
+    pub fn max_in_flight(mut self, max_in_flight: usize) -> Self {
+        self.member.max_in_flight = max_in_flight;
+        self
+    }
+
+    /// How long this member may take for an event before it goes to another.
+    pub fn ack_timeout(mut self, millis: Millis) -> Self {
+        self.member.ack_timeout = millis;
+        self
+    }
+
+    /// For a handler: how many events it works on at once.
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.member.concurrency = concurrency;
+        self
+    }
+
+    /// Joins the group and receives its events as a stream.
+    pub async fn open(self) -> Result<Subscription> {
+        self.check()?;
+        let group = GroupName::parse(&self.group)?;
+        let mailbox = Arc::new(Mailbox::new(self.member.max_in_flight, self.engine.config.member_bytes));
+        let id = self.engine.new_member();
+        let place = match self.target.check()? {
+            Checked::One(topic) => {
+                let topic = self.engine.topic(&topic, By::User)?;
+                let joined =
+                    structure::Joining { engine: &self.engine, request: &self.request, from: self.from };
+                subscription::Place::One(
+                    joined.one(&topic, &group, id, &mailbox, self.member.ack_timeout).await?,
+                )
+            }
+            Checked::Many(label, cover) => {
+                let joined =
+                    structure::Joining { engine: &self.engine, request: &self.request, from: self.from };
+                joined.many(&label, cover, &group, id, &mailbox, self.member.ack_timeout).await?;
+                subscription::Place::Many(label, group)
+            }
+        };
+        Ok(Subscription::new(self.engine, mailbox, id, place, self.predicate))
+    }
+
+    /// Joins the group and receives its events one by one, to be settled by id.
+    pub async fn open_by_id(self) -> Result<ById> {
+        self.open().await.map(ById::new)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.request.check()?;
+        let limit = |name: &str, got: u64, max: u64| match got {
+            0 => Err(Error::bad_request(format!("{name} is 0; it must be 1 to {max}"))),
+            got if got > max => {
+                Err(Error::new(Code::BadRequest, format!("{name} is {got}; it must be 1 to {max}")))
+            }
+            _ => Ok(()),
+        };
+        limit("maxInFlight", self.member.max_in_flight as u64, 100_000)?;
+        limit("concurrency", self.member.concurrency as u64, 100_000)?;
+        limit("ackTimeoutMs", self.member.ack_timeout, limits::MAX_DELAY_MS)
+    }
+}

@@ -1,0 +1,234 @@
+//! Making, changing and deleting groups and subscriptions. Stored before anybody joins.
+
+use crate::Millis;
+use crate::engine::Engine;
+use crate::fan::{Cover, Fan};
+use crate::group::dispatch::MemberId;
+use crate::group::mailbox::Mailbox;
+use crate::group::options::{GroupOptions, GroupRequest};
+use crate::group::state::GroupState;
+use crate::group::{Group, deleted};
+use crate::position::Position;
+use crate::store::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
+use crate::topic::Topic;
+use hub_proto::{Error, GroupName, Result};
+use std::sync::Arc;
+
+/// A member on its way into a group.
+pub(super) struct Joining<'a> {
+    pub engine: &'a Arc<Engine>,
+    pub request: &'a GroupRequest,
+    pub from: Position,
+}
+
+impl Joining<'_> {
+    /// Joins a group on one topic, making it if need be.
+    pub async fn one(
+        &self,
+        topic: &Arc<Topic>,
+        name: &GroupName,
+        id: MemberId,
+        mailbox: &Arc<Mailbox>,
+        ack_timeout: Millis,
+    ) -> Result<Arc<Group>> {
+        if let Some(group) = topic.group(name)
+            && self.request.conflicts(&group.record().options).is_empty()
+        {
+            group.join(id, mailbox.clone(), ack_timeout)?;
+            return Ok(group);
+        }
+        let _turn = self.engine.structure.lock().await;
+        let group = match topic.group(name) {
+            Some(group) => {
+                self.adapt(&group)?;
+                group
+            }
+            None => {
+                let stored =
+                    self.new_group(topic, name, &self.request.over(&GroupOptions::default()), false).await?;
+                self.engine.committer.write(records_of(&stored), self.engine.clock.steady()).await?;
+                insert(self.engine, topic, stored)
+            }
+        };
+        group.join(id, mailbox.clone(), ack_timeout)?;
+        Ok(group)
+    }
+
+    /// Joins a subscription to several topics, making it if need be.
+    pub async fn many(
+        &self,
+        label: &str,
+        cover: Cover,
+        name: &GroupName,
+        id: MemberId,
+        mailbox: &Arc<Mailbox>,
+        ack_timeout: Millis,
+    ) -> Result<()> {
+        let at = (label, name);
+        let unchanged =
+            |fan: &mut Fan| fan.cover == cover && self.request.conflicts(&fan.record.options).is_empty();
+        if self.engine.fans.with(label, name, unchanged) == Some(true) {
+            return self.engine.fans.join(self.engine, at, id, mailbox, ack_timeout);
+        }
+        let _turn = self.engine.structure.lock().await;
+        let stored = self
+            .engine
+            .fans
+            .with(label, name, |fan| (fan.record.clone(), fan.cover.clone(), fan.has_members()));
+        let (old, old_cover) = match stored {
+            Some((record, old_cover, has_members)) => {
+                let mut differs = self.request.conflicts(&record.options);
+                if old_cover != cover {
+                    differs.push("topics is another list".into());
+                }
+                if has_members && !differs.is_empty() {
+                    return Err(conflict(name, &differs));
+                }
+                (Some(record), Some(old_cover))
+            }
+            None => (None, None),
+        };
+        let options =
+            self.request.over(old.as_ref().map_or(&GroupOptions::default(), |record| &record.options));
+        let now = self.engine.clock.wall();
+        let record = SubscriptionRecord {
+            label: label.to_owned(),
+            group: name.clone(),
+            topics: if let Cover::List(topics) = &cover { topics.clone() } else { Vec::new() },
+            options: options.clone(),
+            created: old.as_ref().map_or(now, |record| record.created),
+            idle_since: Some(now),
+        };
+        // First everything that can refuse, then everything that changes.
+        let mut groups = Vec::new();
+        let mut new = Vec::new();
+        for topic in self.engine.topics().into_iter().filter(|topic| cover.covers(&topic.name)) {
+            match topic.group(name) {
+                Some(group) => {
+                    self.check(&group)?;
+                    groups.push(group);
+                }
+                None => new.push((topic.clone(), self.new_group(&topic, name, &options, true).await?)),
+            }
+        }
+        let mut records: Vec<Record> = new.iter().flat_map(|(_, stored)| records_of(stored)).collect();
+        records.push(Record::Subscription(record.clone()));
+        self.engine.committer.write(records, self.engine.clock.steady()).await?;
+        for group in groups {
+            group.set_options(self.request.over(&group.record().options))?;
+        }
+        for (topic, stored) in new {
+            insert(self.engine, &topic, stored);
+        }
+        if let Some(Cover::List(topics)) = old_cover.filter(|old| *old != cover) {
+            self.engine.fans.insert(self.engine, Fan::new(record, cover.clone()));
+            let left = topics.into_iter().filter(|topic| !cover.covers(topic));
+            let left = left.filter_map(|topic| self.engine.find(&topic)).collect();
+            delete_driven(self.engine, left, name).await?;
+        } else {
+            self.engine.fans.insert(self.engine, Fan::new(record, cover));
+        }
+        self.engine.fans.join(self.engine, at, id, mailbox, ack_timeout)
+    }
+
+    /// Refuses a request that differs from what a group with members has.
+    fn check(&self, group: &Group) -> Result<()> {
+        let differs = self.request.conflicts(&group.record().options);
+        if !differs.is_empty() && group.has_members() {
+            return Err(conflict(&group.name, &differs));
+        }
+        Ok(())
+    }
+
+    fn adapt(&self, group: &Arc<Group>) -> Result<()> {
+        self.check(group)?;
+        group.set_options(self.request.over(&group.record().options))
+    }
+
+    async fn new_group(
+        &self,
+        topic: &Topic,
+        name: &GroupName,
+        options: &GroupOptions,
+        driven: bool,
+    ) -> Result<StoredGroup> {
+        let start = match (self.from, driven) {
+            // An id belongs to one topic; on the others of a pattern there is nothing it could mean.
+            (Position::AfterId(_), true) => {
+                return Err(Error::bad_request(
+                    "afterId places a group on one topic; for several use earliest, latest or ts",
+                ));
+            }
+            (from, _) => from.resolve(self.engine, topic).await?,
+        };
+        let now = self.engine.clock.wall();
+        let record = GroupRecord {
+            topic: topic.name.clone(),
+            name: name.clone(),
+            options: options.clone(),
+            created: now,
+            idle_since: Some(now),
+            driven,
+            born: self.engine.find(&topic.name.dead_letter()).map_or(0, |dlq| dlq.last()),
+        };
+        Ok(StoredGroup { record, state: GroupState::at(start) })
+    }
+}
+
+fn conflict(name: &GroupName, differs: &[String]) -> Error {
+    Error::group_conflict(format!(
+        "group {name} has members and other options: {}; leave them out to take the stored values, or wait until the \
+         group has no members",
+        differs.join(", ")
+    ))
+}
+
+fn records_of(stored: &StoredGroup) -> Vec<Record> {
+    let StoredGroup { record, state } = stored;
+    let progress = state.since(&GroupState::default());
+    let progress =
+        progress.map(|progress| Record::Progress(record.topic.clone(), record.name.clone(), progress));
+    std::iter::once(Record::Group(record.clone())).chain(progress).collect()
+}
+
+fn insert(engine: &Arc<Engine>, topic: &Arc<Topic>, stored: StoredGroup) -> Arc<Group> {
+    let group = Group::new(engine.clone(), topic.clone(), stored, false);
+    topic.groups.write().insert(group.name.clone(), group.clone());
+    group
+}
+
+/// Deletes a group on one topic, or a subscription with all its groups. Answers how many groups went.
+pub(crate) async fn delete(engine: &Arc<Engine>, label: &str, name: &GroupName) -> Result<usize> {
+    let _turn = engine.structure.lock().await;
+    if let Some((_, topics)) = engine.fans.remove(engine, label, name) {
+        let held = engine.saver.hold().await;
+        let gone = Record::SubscriptionGone(label.to_owned(), name.clone());
+        engine.committer.write(vec![gone], engine.clock.steady()).await?;
+        drop(held);
+        return delete_driven(engine, topics, name).await;
+    }
+    let group = engine.find(label).and_then(|topic| topic.group(name));
+    let group = group.ok_or_else(|| Error::bad_request(format!("topic {label} has no group {name}")))?;
+    delete_groups(engine, vec![group]).await
+}
+
+/// Deletes the groups called `name` that a subscription made on `topics`.
+async fn delete_driven(engine: &Arc<Engine>, topics: Vec<Arc<Topic>>, name: &GroupName) -> Result<usize> {
+    let groups = topics.iter().filter_map(|topic| topic.group(name));
+    delete_groups(engine, groups.filter(|group| group.record().driven).collect()).await
+}
+
+async fn delete_groups(engine: &Arc<Engine>, groups: Vec<Arc<Group>>) -> Result<usize> {
+    let _held = engine.saver.hold().await;
+    let gone = groups.iter().map(|group| Record::GroupGone(group.topic.name.clone(), group.name.clone()));
+    let gone: Vec<Record> = gone.collect();
+    if gone.is_empty() {
+        return Ok(0);
+    }
+    for group in &groups {
+        group.topic.groups.write().remove(&group.name);
+        group.delete(&deleted(&group.name));
+    }
+    engine.committer.write(gone, engine.clock.steady()).await?;
+    Ok(groups.len())
+}

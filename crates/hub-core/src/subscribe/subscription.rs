@@ -1,0 +1,167 @@
+//! A member of a group, as its consumer sees it.
+
+use super::Predicate;
+use crate::engine::Engine;
+use crate::group::Group;
+use crate::group::delivery::Delivery;
+use crate::group::dispatch::MemberId;
+use crate::group::mailbox::Mailbox;
+use hub_proto::{Error, GroupName, Result};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// A stream of events leased to this member. Each is to be acked, or nacked, in any order and from any task.
+///
+/// Dropping it without [`close`](Self::close) counts as a disconnect: what the member held goes to others at once, and
+/// its oldest unsettled event counts a failure.
+pub struct Subscription {
+    engine: Arc<Engine>,
+    mailbox: Arc<Mailbox>,
+    id: MemberId,
+    place: Option<Place>,
+    /// Taken out of the mailbox in one go, given out one by one.
+    queue: VecDeque<Delivery>,
+    predicate: Option<Predicate>,
+}
+
+/// Where the member is.
+pub(super) enum Place {
+    One(Arc<Group>),
+    Many(String, GroupName),
+}
+
+impl Subscription {
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        mailbox: Arc<Mailbox>,
+        id: MemberId,
+        place: Place,
+        predicate: Option<Predicate>,
+    ) -> Self {
+        Self { engine, mailbox, id, place: Some(place), queue: VecDeque::new(), predicate }
+    }
+
+    /// The next event; waits for one. An error ends the subscription: its group was deleted, or the hub stopped.
+    ///
+    /// Cancel safe: an event is leased to this member before it is answered, and one that is not answered stays first
+    /// in line.
+    pub async fn recv(&mut self) -> Result<Delivery> {
+        std::future::poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// The next event if one is here already.
+    pub fn try_recv(&mut self) -> Option<Result<Delivery>> {
+        match self.poll_recv(&mut Context::from_waker(std::task::Waker::noop())) {
+            Poll::Ready(delivery) => Some(delivery),
+            Poll::Pending => None,
+        }
+    }
+
+    /// See [`recv`](Self::recv).
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Delivery>> {
+        loop {
+            while let Some(delivery) = self.queue.pop_front() {
+                if !delivery.group.take(delivery.lease, &delivery.event) {
+                    continue;
+                }
+                if self.predicate.as_ref().is_some_and(|wants| !wants(&delivery.event)) {
+                    // The lease was taken a moment ago; should it be gone, the event comes again.
+                    let _ = delivery.ack();
+                    continue;
+                }
+                return Poll::Ready(Ok(delivery));
+            }
+            match self.mailbox.poll(&mut self.queue, cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Takes the next queued delivery without starting its time to ack.
+    pub(super) fn poll_queued(&mut self, cx: &mut Context<'_>) -> Poll<Result<Delivery>> {
+        loop {
+            if let Some(delivery) = self.queue.pop_front() {
+                return Poll::Ready(Ok(delivery));
+            }
+            match self.mailbox.poll(&mut self.queue, cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Gives this member nothing more until [`resume`](Self::resume). What it holds stays leased.
+    pub fn pause(&self) {
+        self.set_paused(true);
+    }
+
+    /// Goes on after [`pause`](Self::pause).
+    pub fn resume(&self) {
+        self.set_paused(false);
+    }
+
+    /// Leaves the group. What the member held goes to others at once; nothing counts as failed.
+    pub fn close(mut self) {
+        self.leave(false);
+    }
+
+    /// Ends the subscription from outside with `error`, as losing a right does.
+    pub fn end(&self, error: Error) {
+        self.mailbox.end(error);
+    }
+
+    fn set_paused(&self, paused: bool) {
+        match &self.place {
+            Some(Place::One(group)) => group.set_paused(self.id, paused),
+            Some(Place::Many(label, group)) => {
+                self.engine.fans.set_paused(&self.engine, label, group, self.id, paused);
+            }
+            None => {}
+        }
+    }
+
+    fn leave(&mut self, blame: bool) {
+        // A hub that stops blames nobody.
+        let blame = blame && !self.engine.stopping.is_cancelled();
+        match self.place.take() {
+            Some(Place::One(group)) => group.leave(self.id, blame),
+            Some(Place::Many(label, group)) => {
+                self.engine.fans.leave(&self.engine, &label, &group, self.id, blame)
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.leave(true);
+    }
+}
+
+impl futures_core::Stream for Subscription {
+    type Item = Result<Delivery>;
+
+    /// Ends after the first error.
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.place.is_none() {
+            return Poll::Ready(None);
+        }
+        let polled = self.poll_recv(cx);
+        if let Poll::Ready(Err(_)) = &polled {
+            self.leave(false);
+        }
+        polled.map(Some)
+    }
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subscription").field("member", &self.id).finish()
+    }
+}

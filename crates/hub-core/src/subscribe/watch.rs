@@ -1,0 +1,180 @@
+//! Following topics without a group: nothing is stored, nothing is acked, and who cannot keep up is told what it missed.
+
+use super::Checked;
+use crate::engine::Engine;
+use crate::fan::{Cover, Observer};
+use crate::group::options::Filter;
+use crate::position::{Position, refused};
+use crate::store::ReadLimit;
+use crate::topic::{TailRead, Topic, Waiter};
+use hub_proto::{Event, Result, TopicName};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// One read of the store.
+const BLOCK: ReadLimit = ReadLimit { events: 256, bytes: 1 << 20 };
+/// A watcher that has reached the tail may fall this far behind what is kept in memory and still read it from the
+/// store; beyond, it goes on at the newest.
+const MAX_BEHIND: u64 = 1000;
+
+/// Events as they are published, for one reader.
+///
+/// History is read at the reader's pace. Once at the tail, a reader that falls behind what the hub keeps in memory gets
+/// [`Watched::Lagged`] and goes on at the newest. However slow it is, it costs a bounded amount of memory.
+pub struct Watch {
+    engine: Arc<Engine>,
+    feeds: Vec<Feed>,
+    /// Feeds that may have something.
+    ready: VecDeque<usize>,
+    queue: VecDeque<Watched>,
+    filter: Filter,
+    signal: Arc<Signal>,
+}
+
+/// What a watcher gets.
+#[derive(Clone, Debug)]
+pub enum Watched {
+    /// An event.
+    Event(Arc<Event>),
+    /// The reader was too slow.
+    Lagged {
+        /// Where.
+        topic: TopicName,
+        /// How many events it did not get.
+        missed: u64,
+    },
+}
+
+struct Feed {
+    topic: Arc<Topic>,
+    pos: u64,
+    /// Has been at the tail.
+    live: bool,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// What wakes a watcher.
+struct Signal {
+    cover: Cover,
+    ready: Mutex<Vec<usize>>,
+    born: Mutex<Vec<Arc<Topic>>>,
+    notify: Notify,
+}
+
+impl Observer for Signal {
+    fn born(&self, topic: &Arc<Topic>) {
+        if self.cover.covers(&topic.name) {
+            self.born.lock().push(topic.clone());
+            self.notify.notify_one();
+        }
+    }
+}
+
+impl Watch {
+    pub(super) async fn open(
+        engine: Arc<Engine>,
+        target: Checked,
+        from: Position,
+        filter: Filter,
+    ) -> Result<Self> {
+        let cover = match target {
+            Checked::One(topic) => Cover::List(vec![topic]),
+            Checked::Many(_, cover) => cover,
+        };
+        let signal = Arc::new(Signal {
+            cover,
+            ready: Mutex::default(),
+            born: Mutex::default(),
+            notify: Notify::new(),
+        });
+        let observer: Arc<dyn Observer> = signal.clone();
+        let known = engine.fans.observe(&engine, Arc::downgrade(&observer));
+        let mut watch = Self {
+            engine,
+            feeds: Vec::new(),
+            ready: VecDeque::new(),
+            queue: VecDeque::new(),
+            filter,
+            signal,
+        };
+        for topic in known {
+            if watch.signal.cover.covers(&topic.name) {
+                let pos = from.resolve(&watch.engine, &topic).await?;
+                watch.add(topic, pos);
+            }
+        }
+        Ok(watch)
+    }
+
+    /// The next event; waits for one. After an error (the store did not answer) it can be called again.
+    ///
+    /// Cancel safe.
+    pub async fn recv(&mut self) -> Result<Watched> {
+        loop {
+            if let Some(watched) = self.queue.pop_front() {
+                return Ok(watched);
+            }
+            self.ready.extend(self.signal.ready.lock().drain(..));
+            let born = std::mem::take(&mut *self.signal.born.lock());
+            born.into_iter().for_each(|topic| self.add(topic, 0));
+            match self.ready.front().copied() {
+                Some(at) => {
+                    let more = self.fill(at).await?;
+                    self.ready.pop_front();
+                    if more {
+                        self.ready.push_back(at);
+                    }
+                }
+                None => self.signal.notify.notified().await,
+            }
+        }
+    }
+
+    fn add(&mut self, topic: Arc<Topic>, pos: u64) {
+        let (at, signal) = (self.feeds.len(), self.signal.clone());
+        let wake = Arc::new(move || {
+            signal.ready.lock().push(at);
+            signal.notify.notify_one();
+        });
+        self.feeds.push(Feed { topic, pos, live: false, wake });
+        self.ready.push_back(at);
+    }
+
+    /// Queues what comes next in a feed; false if it has nothing and will say when it does.
+    async fn fill(&mut self, at: usize) -> Result<bool> {
+        let feed = &mut self.feeds[at];
+        let last = feed.topic.last();
+        let mut block = VecDeque::new();
+        let waiter = || Some(Waiter::Watch(feed.wake.clone()));
+        match feed.topic.read(feed.pos, BLOCK.events, &mut block, waiter) {
+            TailRead::CaughtUp => {
+                feed.live = true;
+                return Ok(false);
+            }
+            TailRead::Some => feed.live = true,
+            TailRead::Behind if feed.live && last - feed.pos > MAX_BEHIND => {
+                let missed = last - feed.pos;
+                feed.pos = last;
+                self.queue.push_back(Watched::Lagged { topic: feed.topic.name.clone(), missed });
+                return Ok(true);
+            }
+            TailRead::Behind => {
+                let read = self.engine.store.read(&feed.topic.name, feed.pos, BLOCK).await;
+                block = read.map_err(refused)?.into();
+            }
+        }
+        feed.pos = block.back().map_or(last, |event| event.seq());
+        let wanted =
+            block.into_iter().filter(|event| event.audience().is_none() && self.filter.matches(event));
+        self.queue.extend(wanted.map(Watched::Event));
+        Ok(true)
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("topics", &self.feeds.len()).finish()
+    }
+}

@@ -1,0 +1,164 @@
+//! A store that fails on demand: a decorator around any other.
+
+use crate::Millis;
+use crate::store::{
+    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Image, ReadLimit, StoreError, StoreResult,
+};
+use futures_core::future::BoxFuture;
+use hub_proto::{Event, EventId, Key, TopicName};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What goes wrong with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is refused and has no effect.
+    Refuse,
+    /// It takes effect, and the answer is lost.
+    LoseAnswer,
+    /// It takes effect and is answered late, by so many milliseconds.
+    Delay(Millis),
+}
+
+type Script = Box<dyn FnMut(&str) -> Option<Fault> + Send>;
+
+/// A store in which a script decides, call by call, what goes wrong. Clones share the script.
+#[derive(Clone)]
+pub struct FaultyStore {
+    inner: Arc<dyn EventStore>,
+    script: Arc<Mutex<Script>>,
+}
+
+impl FaultyStore {
+    /// A store that does what `inner` does, for now.
+    pub fn new(inner: Arc<dyn EventStore>) -> Self {
+        Self { inner, script: Arc::new(Mutex::new(Box::new(|_| None))) }
+    }
+
+    /// From now on `script` is asked about every call, by its name: `commit`, `load`, `read`, `bounds`, `seq_of`,
+    /// `seq_before`, `newest`, `newest_page`, `clean`.
+    pub fn script(&self, script: impl FnMut(&str) -> Option<Fault> + Send + 'static) {
+        *self.script.lock() = Box::new(script);
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn heal(&self) {
+        self.script(|_| None);
+    }
+
+    fn fault(&self, call: &str) -> Option<Fault> {
+        (self.script.lock())(call)
+    }
+
+    /// A call that only reads: a lost answer is as good as a refusal.
+    fn reading<'a, T: Send + 'a>(
+        &'a self,
+        call: &'static str,
+        answer: impl FnOnce(&'a dyn EventStore) -> BoxFuture<'a, StoreResult<T>>,
+    ) -> BoxFuture<'a, StoreResult<T>> {
+        match self.fault(call) {
+            Some(Fault::Refuse | Fault::LoseAnswer) => Box::pin(std::future::ready(Err(failure(call)))),
+            Some(Fault::Delay(millis)) => {
+                let answer = answer(&*self.inner);
+                Box::pin(async move {
+                    let answer = answer.await;
+                    tokio::time::sleep(Duration::from_millis(millis)).await;
+                    answer
+                })
+            }
+            None => answer(&*self.inner),
+        }
+    }
+}
+
+fn failure(call: &str) -> StoreError {
+    StoreError::Unavailable(format!("a fault was put into {call}"))
+}
+
+impl EventStore for FaultyStore {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed> {
+        let fault = self.fault("commit");
+        let failed = Committed::failed(&commit, &failure("commit"));
+        match fault {
+            None => self.inner.commit(commit),
+            Some(Fault::Refuse) => Box::pin(std::future::ready(failed)),
+            Some(Fault::LoseAnswer) => Box::pin(async move {
+                self.inner.commit(commit).await;
+                failed
+            }),
+            Some(Fault::Delay(millis)) => Box::pin(async move {
+                let committed = self.inner.commit(commit).await;
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                committed
+            }),
+        }
+    }
+
+    fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {
+        self.reading("load", |store| store.load())
+    }
+
+    fn read<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        after: u64,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
+        self.reading("read", move |store| store.read(topic, after, limit))
+    }
+
+    fn bounds<'a>(&'a self, topic: &'a TopicName) -> BoxFuture<'a, StoreResult<Bounds>> {
+        self.reading("bounds", move |store| store.bounds(topic))
+    }
+
+    fn seq_of<'a>(&'a self, topic: &'a TopicName, id: EventId) -> BoxFuture<'a, StoreResult<Option<u64>>> {
+        self.reading("seq_of", move |store| store.seq_of(topic, id))
+    }
+
+    fn seq_before<'a>(&'a self, topic: &'a TopicName, time: Millis) -> BoxFuture<'a, StoreResult<u64>> {
+        self.reading("seq_before", move |store| store.seq_before(topic, time))
+    }
+
+    fn newest<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, StoreResult<Vec<Option<Arc<Event>>>>> {
+        self.reading("newest", move |store| store.newest(topic, keys))
+    }
+
+    fn newest_page<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        after: Option<&'a str>,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
+        self.reading("newest_page", move |store| store.newest_page(topic, after, limit))
+    }
+
+    fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {
+        match self.fault("clean") {
+            Some(Fault::Refuse) => Box::pin(std::future::ready(Err(failure("clean")))),
+            Some(Fault::LoseAnswer) => Box::pin(async move {
+                self.inner.clean(topic, policy).await?;
+                Err(failure("clean"))
+            }),
+            Some(Fault::Delay(_)) | None => self.inner.clean(topic, policy),
+        }
+    }
+
+    fn close(&self) -> BoxFuture<'_, StoreResult<()>> {
+        self.inner.close()
+    }
+}
+
+impl std::fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FaultyStore").field("inner", &self.inner.name()).finish()
+    }
+}

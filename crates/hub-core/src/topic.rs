@@ -1,0 +1,197 @@
+//! A topic in memory: the newest events, and who waits for the next one.
+
+use crate::config::TopicSettings;
+use crate::group::Group;
+use crate::metrics::TopicMetrics;
+use crate::store::Bounds;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use hub_proto::{Event, GroupName, TopicName};
+use parking_lot::{Mutex, RwLock};
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+/// A topic: its tail, its groups.
+pub(crate) struct Topic {
+    pub name: TopicName,
+    pub settings: TopicSettings,
+    pub metrics: TopicMetrics,
+    pub groups: RwLock<HashMap<GroupName, Arc<Group>, RandomState>>,
+    tail: Mutex<Tail>,
+}
+
+/// The newest events of a topic. Contiguous: the last one in `events` is `last`.
+struct Tail {
+    events: VecDeque<Arc<Event>>,
+    last: u64,
+    first: u64,
+    waiting: Vec<Waiter>,
+}
+
+/// Somebody who has seen everything and wants to know when there is more.
+pub(crate) enum Waiter {
+    Group(Weak<Group>),
+    Watch(Arc<dyn Fn() + Send + Sync>),
+}
+
+impl Waiter {
+    pub fn wake(self) {
+        match self {
+            Self::Group(group) => {
+                if let Some(group) = group.upgrade() {
+                    group.wake();
+                }
+            }
+            Self::Watch(wake) => wake(),
+        }
+    }
+}
+
+/// What a look at the tail gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TailRead {
+    /// Events were added to the buffer.
+    Some,
+    /// Nothing newer exists; the waiter is kept.
+    CaughtUp,
+    /// What comes next has left memory: read the store.
+    Behind,
+}
+
+impl Topic {
+    pub fn new(name: TopicName, settings: TopicSettings, metrics: TopicMetrics, bounds: Bounds) -> Self {
+        let tail = Tail {
+            events: VecDeque::new(),
+            last: bounds.last,
+            first: bounds.first.max(1),
+            waiting: Vec::new(),
+        };
+        Self { name, settings, metrics, groups: RwLock::default(), tail: Mutex::new(tail) }
+    }
+
+    /// The highest seq committed.
+    pub fn last(&self) -> u64 {
+        self.tail.lock().last
+    }
+
+    /// The lowest seq that can still be found.
+    pub fn first(&self) -> u64 {
+        self.tail.lock().first
+    }
+
+    /// Cleaning moved the start of the log.
+    pub fn set_first(&self, first: u64) {
+        let mut tail = self.tail.lock();
+        tail.first = tail.first.max(first);
+    }
+
+    /// Adds committed events, oldest first. Answers who waited for them.
+    pub fn append(&self, events: &[Arc<Event>]) -> Vec<Waiter> {
+        let (Some(first), Some(last)) = (events.first(), events.last()) else { return Vec::new() };
+        let mut tail = self.tail.lock();
+        if first.seq() != tail.last + 1 {
+            // Something in between was committed without us knowing: the cache has to stay contiguous.
+            tail.events.clear();
+        }
+        tail.last = last.seq();
+        tail.events.extend(events.iter().cloned());
+        std::mem::take(&mut tail.waiting)
+    }
+
+    /// Gives memory back: events up to `seq` go.
+    pub fn trim(&self, seq: u64) {
+        let mut tail = self.tail.lock();
+        while tail.events.front().is_some_and(|event| event.seq() <= seq) {
+            tail.events.pop_front();
+        }
+        if tail.events.is_empty() {
+            tail.events = VecDeque::new();
+        }
+    }
+
+    /// Copies up to `max` events above `after`; at the end of the log the waiter is kept until the next append.
+    pub fn read(
+        &self,
+        after: u64,
+        max: usize,
+        into: &mut VecDeque<Arc<Event>>,
+        waiter: impl FnOnce() -> Option<Waiter>,
+    ) -> TailRead {
+        let mut tail = self.tail.lock();
+        if after >= tail.last {
+            let waiter = waiter();
+            tail.waiting.extend(waiter);
+            return TailRead::CaughtUp;
+        }
+        match tail.events.front().and_then(|first| (after + 1).checked_sub(first.seq())) {
+            Some(at) => {
+                let at = at as usize;
+                let end = at.saturating_add(max).min(tail.events.len());
+                into.extend(tail.events.range(at..end).cloned());
+                TailRead::Some
+            }
+            None => TailRead::Behind,
+        }
+    }
+
+    /// One event, if it is still in memory.
+    pub fn get(&self, seq: u64) -> Option<Arc<Event>> {
+        let tail = self.tail.lock();
+        let at = seq.checked_sub(tail.events.front()?.seq())?;
+        tail.events.get(usize::try_from(at).ok()?).cloned()
+    }
+
+    pub fn group(&self, name: &str) -> Option<Arc<Group>> {
+        self.groups.read().get(name).cloned()
+    }
+}
+
+/// The memory of all tails together: what was committed first leaves first, whichever topic it is in.
+pub(crate) struct TailBudget {
+    limit: usize,
+    runs: Mutex<Runs>,
+}
+
+#[derive(Default)]
+struct Runs {
+    queue: VecDeque<Run>,
+    bytes: usize,
+}
+
+struct Run {
+    topic: Arc<Topic>,
+    upto: u64,
+    bytes: usize,
+}
+
+impl TailBudget {
+    pub fn new(limit: usize) -> Self {
+        Self { limit, runs: Mutex::default() }
+    }
+
+    /// Accounts for events that were appended, and trims the oldest if it is too much.
+    pub fn added(&self, topic: &Arc<Topic>, events: &[Arc<Event>]) {
+        let Some(last) = events.last() else { return };
+        let bytes = events.iter().map(|event| event.size()).sum();
+        let mut trimmed = Vec::new();
+        {
+            let mut runs = self.runs.lock();
+            runs.bytes += bytes;
+            runs.queue.push_back(Run { topic: topic.clone(), upto: last.seq(), bytes });
+            while runs.bytes > self.limit
+                && let Some(run) = runs.queue.pop_front()
+            {
+                runs.bytes -= run.bytes;
+                trimmed.push(run);
+            }
+        }
+        for run in trimmed {
+            run.topic.trim(run.upto);
+        }
+    }
+
+    /// Lets go of every topic.
+    pub fn clear(&self) {
+        *self.runs.lock() = Runs::default();
+    }
+}
