@@ -114,6 +114,7 @@ fn start(engine: &Arc<Engine>) {
     let saving = engine.clone();
     engine.spawn(async move {
         tokio::select! {
+            biased;
             () = saving.stopping.cancelled() => {}
             () = saving.saver.run(&saving) => {}
         }
@@ -121,6 +122,7 @@ fn start(engine: &Arc<Engine>) {
     let cleaning = engine.clone();
     engine.spawn(async move {
         tokio::select! {
+            biased;
             () = cleaning.stopping.cancelled() => {}
             () = cleaner::run(&cleaning) => {}
         }

@@ -113,9 +113,11 @@ impl Engine {
         }
     }
 
-    /// Every topic, in no order.
+    /// Every topic, by name: what is done to all of them is done in the same order every time.
     pub fn topics(&self) -> Vec<Arc<Topic>> {
-        self.topics.read().values().cloned().collect()
+        let mut topics: Vec<_> = self.topics.read().values().cloned().collect();
+        topics.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        topics
     }
 
     /// Makes room for one more topic of a user, or says that there is none.

@@ -4,11 +4,9 @@ use crate::config::TopicSettings;
 use crate::group::Group;
 use crate::metrics::TopicMetrics;
 use crate::store::Bounds;
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
 use hub_proto::{Event, GroupName, TopicName};
 use parking_lot::{Mutex, RwLock};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 /// A topic: its tail, its groups.
@@ -16,7 +14,7 @@ pub(crate) struct Topic {
     pub name: TopicName,
     pub settings: TopicSettings,
     pub metrics: TopicMetrics,
-    pub groups: RwLock<HashMap<GroupName, Arc<Group>, RandomState>>,
+    pub groups: RwLock<BTreeMap<GroupName, Arc<Group>>>,
     tail: Mutex<Tail>,
 }
 

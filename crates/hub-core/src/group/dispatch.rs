@@ -16,7 +16,7 @@ use crate::Millis;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use hub_proto::Key;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A member of a group; never reused within one life of the hub.
 pub(crate) type MemberId = u64;
@@ -103,7 +103,7 @@ pub(crate) struct Dispatcher {
     backoff: BTreeSet<(Millis, u64)>,
     deadlines: Deadlines,
     keys: Keys,
-    members: HashMap<MemberId, Member, RandomState>,
+    members: BTreeMap<MemberId, Member>,
     /// Members believed to have room, next first.
     rotation: VecDeque<MemberId>,
     dying: VecDeque<u64>,
@@ -125,7 +125,7 @@ impl Dispatcher {
             backoff: BTreeSet::new(),
             deadlines: Deadlines::default(),
             keys: Keys::default(),
-            members: HashMap::default(),
+            members: BTreeMap::new(),
             rotation: VecDeque::new(),
             dying: VecDeque::new(),
             errors: HashMap::default(),

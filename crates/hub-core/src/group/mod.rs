@@ -26,8 +26,6 @@ use crate::engine::Engine;
 use crate::metrics::GroupMetrics;
 use crate::store::{GroupRecord, Record, StoredGroup};
 use crate::topic::{TailRead, Topic, Waiter};
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
 use hub_proto::{Error, Event, GroupName, Result, limits};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -55,7 +53,7 @@ pub(crate) struct Group {
 struct Inner {
     record: GroupRecord,
     disp: Dispatcher,
-    members: HashMap<MemberId, Slot, RandomState>,
+    members: BTreeMap<MemberId, Slot>,
     /// Members with staged deliveries.
     touched: Vec<MemberId>,
     /// Events read ahead of the dispatcher.
@@ -99,7 +97,7 @@ impl Group {
         let inner = Inner {
             record,
             disp: Dispatcher::restore(state.clone(), rules),
-            members: HashMap::default(),
+            members: BTreeMap::new(),
             touched: Vec::new(),
             ahead: VecDeque::new(),
             ahead_upto: 0,
@@ -560,8 +558,7 @@ impl Group {
     pub fn delete(&self, error: &Error) {
         let mut inner = self.inner.lock();
         inner.deleted = true;
-        let members: Vec<_> = inner.members.drain().collect();
-        for (id, slot) in members {
+        for (id, slot) in std::mem::take(&mut inner.members) {
             let released = inner.disp.leave(id, false, 0);
             self.metrics.inflight.dec_by(released as i64);
             slot.mailbox.release(released);

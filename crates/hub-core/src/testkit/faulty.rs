@@ -19,6 +19,8 @@ pub enum Fault {
     LoseAnswer,
     /// It takes effect and is answered late, by so many milliseconds.
     Delay(Millis),
+    /// It takes effect after so many milliseconds: a crash meanwhile finds nothing done.
+    Stall(Millis),
 }
 
 type Script = Box<dyn FnMut(&str) -> Option<Fault> + Send>;
@@ -59,7 +61,7 @@ impl FaultyStore {
     ) -> BoxFuture<'a, StoreResult<T>> {
         match self.fault(call) {
             Some(Fault::Refuse | Fault::LoseAnswer) => Box::pin(std::future::ready(Err(failure(call)))),
-            Some(Fault::Delay(millis)) => {
+            Some(Fault::Delay(millis) | Fault::Stall(millis)) => {
                 let answer = answer(&*self.inner);
                 Box::pin(async move {
                     let answer = answer.await;
@@ -95,6 +97,10 @@ impl EventStore for FaultyStore {
                 let committed = self.inner.commit(commit).await;
                 tokio::time::sleep(Duration::from_millis(millis)).await;
                 committed
+            }),
+            Some(Fault::Stall(millis)) => Box::pin(async move {
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                self.inner.commit(commit).await
             }),
         }
     }
@@ -148,7 +154,7 @@ impl EventStore for FaultyStore {
                 self.inner.clean(topic, policy).await?;
                 Err(failure("clean"))
             }),
-            Some(Fault::Delay(_)) | None => self.inner.clean(topic, policy),
+            Some(Fault::Delay(_) | Fault::Stall(_)) | None => self.inner.clean(topic, policy),
         }
     }
 
