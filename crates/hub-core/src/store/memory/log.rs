@@ -122,44 +122,48 @@ impl Log {
     }
 
     pub fn clean(&mut self, policy: CleanPolicy) -> Cleaned {
-        let mut bytes = self.bytes;
-        let mut removed = 0;
-        let Self { events, ids, past, keys, .. } = self;
-        let mut too_large = policy.max_bytes.map(|max| bytes.saturating_sub(max));
-        events.retain(|event| {
-            let size = event.json().len() as u64;
-            let too_old = policy.committed_before.is_some_and(|time| event.committed() < time);
-            let over = too_large.is_some_and(|excess| excess > 0);
-            let newest = ordered_key(event).and_then(|key| keys.get(key)).copied();
-            let overtaken = policy.compact && newest.is_some_and(|newest| newest > event.seq());
-            let dead = policy.compact
-                && newest.is_some()
-                && event.is_tombstone()
-                && event.committed() < policy.tombstones_before;
-            let keep = !(too_old || over || overtaken || dead);
-            if !keep {
-                removed += 1;
-                bytes -= size;
-                too_large = too_large.map(|excess| excess.saturating_sub(size));
-                ids.remove(&event.id());
-                if event.committed() >= policy.ids_since {
-                    let (seq, ts) = (event.seq(), event.ts());
-                    past.insert(
-                        event.id(),
-                        Past { seq, ts, committed: event.committed(), content: event.content() },
-                    );
-                }
-                if newest == Some(event.seq())
-                    && let Some(key) = event.key()
-                {
-                    keys.remove(key);
-                }
-            }
-            keep
+        let CleanPolicy { committed_before, max_bytes, compact, tombstones_before, ids_since } = policy;
+        let before = self.events.len();
+        self.remove(ids_since, |event, newest| {
+            let too_old = committed_before.is_some_and(|time| event.committed() < time);
+            let overtaken = newest.is_some_and(|newest| newest > event.seq());
+            let dead = newest.is_some() && event.is_tombstone() && event.committed() < tombstones_before;
+            too_old || (compact && (overtaken || dead))
         });
-        past.retain(|_, past| past.committed >= policy.ids_since);
-        self.bytes = bytes;
-        Cleaned { removed, bounds: self.bounds() }
+        // Size comes last: what is overtaken makes room for what is not.
+        let mut excess = max_bytes.map_or(0, |max| self.bytes.saturating_sub(max));
+        if excess > 0 {
+            self.remove(ids_since, |event, _| {
+                let over = excess > 0;
+                excess = excess.saturating_sub(event.json().len() as u64);
+                over
+            });
+        }
+        self.past.retain(|_, past| past.committed >= ids_since);
+        Cleaned { removed: (before - self.events.len()) as u64, bounds: self.bounds() }
+    }
+
+    /// Removes the records that `goes` picks, oldest first; it is told the newest seq of the record's key.
+    fn remove(&mut self, ids_since: Millis, mut goes: impl FnMut(&Event, Option<u64>) -> bool) {
+        let Self { events, ids, past, keys, bytes, .. } = self;
+        events.retain(|event| {
+            let newest = ordered_key(event).and_then(|key| keys.get(key)).copied();
+            if !goes(event, newest) {
+                return true;
+            }
+            *bytes -= event.json().len() as u64;
+            ids.remove(&event.id());
+            if event.committed() >= ids_since {
+                let (seq, ts, committed) = (event.seq(), event.ts(), event.committed());
+                past.insert(event.id(), Past { seq, ts, committed, content: event.content() });
+            }
+            if newest == Some(event.seq())
+                && let Some(key) = event.key()
+            {
+                keys.remove(key);
+            }
+            false
+        });
     }
 
     fn get(&self, seq: u64) -> Option<&Arc<Event>> {
