@@ -1,0 +1,41 @@
+//! The conformance suite over the stores of this crate, and what the engine does when things go wrong.
+#![allow(clippy::unwrap_used)]
+
+use hub_core::MemoryStore;
+use hub_core::store::{Durability, EventStore};
+use hub_core::testkit::FaultyStore;
+use hub_core::testkit::conformance::{Features, StoreFactory, Support};
+use std::sync::Arc;
+
+#[derive(Default)]
+struct Memory(MemoryStore);
+
+const MEMORY: Features =
+    Features { durability: Durability::Memory, reopen: Support::Yes, manual_clock: Support::Yes };
+
+impl StoreFactory for Memory {
+    fn features(&self) -> Features {
+        MEMORY
+    }
+
+    async fn open(&self) -> Arc<dyn EventStore> {
+        Arc::new(self.0.clone())
+    }
+}
+
+/// The decorator changes nothing while it is quiet.
+#[derive(Default)]
+struct Quiet(MemoryStore);
+
+impl StoreFactory for Quiet {
+    fn features(&self) -> Features {
+        MEMORY
+    }
+
+    async fn open(&self) -> Arc<dyn EventStore> {
+        Arc::new(FaultyStore::new(Arc::new(self.0.clone())))
+    }
+}
+
+hub_core::conformance_suite!(memory, Memory::default);
+hub_core::conformance_suite!(quiet_faulty, Quiet::default);
