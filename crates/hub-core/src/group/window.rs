@@ -1,7 +1,7 @@
 //! The events a group has looked at and not settled.
 //!
 //! A deque sorted by seq. Acks mostly come in order, so the common operation is "the front is settled, pop it", and a
-//! lookup is mostly `seq - front`. What is settled out of order becomes a tombstone, and when tombstones outnumber the
+//! lookup is mostly a subtraction. What is settled out of order becomes a tombstone, and when tombstones outnumber the
 //! living they are swept: memory follows the number of unsettled events, not the distance they span.
 
 use hub_proto::Key;
@@ -93,18 +93,50 @@ impl Window {
         *self = Self::default();
     }
 
-    /// Nothing is left out between front and `seq` in a dense window, so the distance is the index; in a sparse one it
-    /// bounds the search from above.
+    /// Where nothing is left out between `seq` and one end of the window, its distance to that end is its index; else the
+    /// search goes on between the two.
     fn index_of(&self, seq: u64) -> Option<usize> {
-        let distance = usize::try_from(seq.checked_sub(self.entries.front()?.seq)?).ok()?;
-        let at = match self.entries.get(distance) {
-            Some(entry) if entry.seq == seq => distance,
-            _ => {
-                let end = self.entries.len().min(distance);
-                let at = self.entries.partition_point(|entry| entry.seq < seq);
-                (at < end && self.entries[at].seq == seq).then_some(at)?
-            }
-        };
+        let (first, last) = (self.entries.front()?.seq, self.entries.back()?.seq);
+        let from_front = usize::try_from(seq.checked_sub(first)?).ok()?;
+        let from_back = usize::try_from(last.checked_sub(seq)?).ok()?;
+        let end = self.entries.len() - 1;
+        let is_at = |at: &usize| self.entries.get(*at).is_some_and(|entry| entry.seq == seq);
+        let at = Some(from_front)
+            .filter(is_at)
+            .or_else(|| end.checked_sub(from_back).filter(is_at))
+            .or_else(|| self.entries.binary_search_by_key(&seq, |entry| entry.seq).ok())?;
         (self.entries[at].state != State::Settled).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// However the window thins out, every unsettled seq is found and no other.
+        #[test]
+        fn what_is_unsettled_is_found(
+            steps in prop::collection::vec((1u64..4, any::<prop::sample::Index>(), any::<bool>()), 0..400)
+        ) {
+            let (mut window, mut unsettled, mut seq) = (Window::default(), BTreeSet::new(), 0);
+            for (gap, pick, settle) in steps {
+                seq += gap;
+                window.push(Entry { seq, attempts: 0, failures: 0, state: State::Ready, key: None });
+                unsettled.insert(seq);
+                for _ in 0..if settle { 2 } else { 0 } {
+                    let Some(&gone) = unsettled.iter().nth(pick.index(unsettled.len().max(1))) else { break };
+                    unsettled.remove(&gone);
+                    window.remove(gone);
+                }
+                prop_assert_eq!(window.live(), unsettled.len());
+                prop_assert_eq!(window.first(), unsettled.first().copied());
+            }
+            for seq in 0..=seq + 1 {
+                prop_assert_eq!(window.get(seq).map(|entry| entry.seq), unsettled.get(&seq).copied());
+            }
+        }
     }
 }
