@@ -1,0 +1,81 @@
+//! The bus in one process, on the memory store: what the engine itself costs, without disk and sockets.
+//!
+//! Each measurement opens a bus of its own ([`hub`]), so none inherits another's memory, and what is compared takes turns.
+
+mod catch_up;
+mod consume;
+mod hub;
+mod idle;
+mod live;
+mod publish;
+mod tail;
+
+use crate::cli::Options;
+use crate::report::Report;
+use anyhow::Result;
+
+/// What can be measured by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// See [`publish`].
+    Publish,
+    /// See [`tail`].
+    Tail,
+    /// See [`live`].
+    Live,
+    /// See [`catch_up`].
+    CatchUp,
+    /// See [`idle`].
+    Idle,
+}
+
+impl Part {
+    /// The part with this name on the command line.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "publish" => Some(Self::Publish),
+            "tail" => Some(Self::Tail),
+            "live" => Some(Self::Live),
+            "catch-up" => Some(Self::CatchUp),
+            "idle" => Some(Self::Idle),
+            _ => None,
+        }
+    }
+}
+
+/// How much to do.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    quick: bool,
+}
+
+impl Scale {
+    /// Turns that things which are compared take.
+    const TURNS: usize = 7;
+
+    /// So many events, or a tenth of them.
+    fn events(self, full: usize) -> usize {
+        if self.quick { full / 10 } else { full }
+    }
+}
+
+/// Measures the parts that `options` name.
+pub async fn run(options: &Options, report: &mut Report) -> Result<()> {
+    let scale = Scale { quick: options.quick };
+    if options.wants(Part::Publish) {
+        publish::run(scale, report).await?;
+    }
+    if options.wants(Part::Tail) {
+        tail::run(scale, report).await?;
+    }
+    if options.wants(Part::Live) {
+        live::run(scale, report).await?;
+    }
+    if options.wants(Part::CatchUp) {
+        catch_up::run(scale, report).await?;
+    }
+    if options.wants(Part::Idle) {
+        idle::run(scale, report).await?;
+    }
+    Ok(())
+}
