@@ -45,8 +45,7 @@ impl Options {
 }
 
 /// Reads the words after the program's name; an error is a sentence.
-pub fn parse(words: impl Iterator<Item = String>) -> Result<Command, String> {
-    let mut words = words.peekable();
+pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String> {
     let mut options = Options::default();
     match words.next().as_deref() {
         Some("bus") => {}
