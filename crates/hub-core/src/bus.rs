@@ -312,7 +312,7 @@ impl Bus {
 
     /// Deletes groups that had no members for [`Config::group_expire_days`], and cleans what is due.
     pub async fn housekeeping(&self) {
-        cleaner::Pass::new(self.engine()).run(self.engine()).await;
+        cleaner::Pass::default().run(self.engine()).await;
     }
 
     /// Saves what groups have done, now. The hub does it by itself within 200 ms.
@@ -325,6 +325,11 @@ impl Bus {
     pub async fn stop(&self) -> Result<()> {
         let engine = self.engine();
         engine.stopping.cancel();
+        // Handlers may take their time, so what is done by now is saved before.
+        let _ = engine.saver.flush(engine).await;
+        engine.handlers.close();
+        engine.handlers.wait().await;
+        engine.end_members();
         let saved = engine.saver.flush(engine).await;
         engine.committer.close();
         engine.tasks.close();

@@ -17,7 +17,7 @@ const IDLE: Millis = 60 * 60 * 1000;
 
 /// Cleans for as long as the hub runs.
 pub(crate) async fn run(engine: &Arc<Engine>) {
-    let mut pass = Pass::new(engine);
+    let mut pass = Pass::default();
     loop {
         tokio::time::sleep(Duration::from_millis(engine.config.clean_interval)).await;
         pass.run(engine).await;
@@ -25,17 +25,12 @@ pub(crate) async fn run(engine: &Arc<Engine>) {
 }
 
 /// What one pass over all topics knows of the one before.
+#[derive(Default)]
 pub(crate) struct Pass {
-    /// The wall clock when the hub started: idle times are measured against a clock that does not jump.
-    started: (Millis, Millis),
     cleaned: std::collections::HashMap<String, (u64, Millis)>,
 }
 
 impl Pass {
-    pub fn new(engine: &Engine) -> Self {
-        Self { started: (engine.clock.wall(), engine.clock.steady()), cleaned: Default::default() }
-    }
-
     /// Cleans what is due. A failure concerns one topic, and is tried again in the next pass.
     pub async fn run(&mut self, engine: &Arc<Engine>) {
         let now = engine.clock.steady();
@@ -53,16 +48,15 @@ impl Pass {
                 }
             }
         }
-        self.expire_groups(engine).await;
+        Self::expire_groups(engine).await;
     }
 
-    async fn expire_groups(&self, engine: &Arc<Engine>) {
+    async fn expire_groups(engine: &Arc<Engine>) {
         let days = engine.config.group_expire_days;
         if days == 0 {
             return;
         }
-        let (wall, steady) = self.started;
-        let now = wall + (engine.clock.steady() - steady);
+        let now = engine.now_unset();
         let expired = |idle_since: Option<Millis>| {
             idle_since.is_some_and(|since| now.saturating_sub(since) >= Millis::from(days) * DAY)
         };

@@ -1,5 +1,6 @@
 //! What the parts of the bus share, and the topics.
 
+use crate::Millis;
 use crate::clock::Clock;
 use crate::committer::{Committer, Receipt};
 use crate::config::{Config, TopicDurability};
@@ -35,9 +36,13 @@ pub(crate) struct Engine {
     /// No new work; tasks come to their end.
     pub stopping: CancellationToken,
     pub tasks: TaskTracker,
+    /// Handlers at work: a stop waits for what they have begun before it saves.
+    pub handlers: TaskTracker,
     topics: RwLock<HashMap<TopicName, Arc<Topic>, RandomState>>,
     ids: IdGenerator,
     members: AtomicU64,
+    /// The wall clock and the steady clock when the hub started.
+    started: (Millis, Millis),
 }
 
 /// Who brings a topic into being.
@@ -57,6 +62,7 @@ impl Engine {
         ids: IdGenerator,
         metrics: Metrics,
     ) -> Arc<Self> {
+        let started = (clock.wall(), clock.steady());
         Arc::new(Self {
             store,
             clock,
@@ -69,15 +75,17 @@ impl Engine {
             structure: tokio::sync::Mutex::default(),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            handlers: TaskTracker::new(),
             topics: RwLock::default(),
             ids,
             members: AtomicU64::new(1),
+            started,
         })
     }
 
     /// Takes over what the store remembers.
     pub fn restore(self: &Arc<Self>, image: Image) {
-        let now = self.clock.wall();
+        let now = self.now_unset();
         for (name, bounds) in image.topics {
             self.insert(name, bounds);
         }
@@ -91,6 +99,12 @@ impl Engine {
             topic.groups.write().insert(group.name.clone(), group);
         }
         self.fans.restore(self, image.subscriptions, now);
+    }
+
+    /// The wall clock as it would be had nobody set it since the hub started: how long a group is idle is measured by it.
+    pub fn now_unset(&self) -> Millis {
+        let (wall, steady) = self.started;
+        wall + (self.clock.steady() - steady)
     }
 
     // ---- topics ----
@@ -192,11 +206,29 @@ impl Engine {
         self.tasks.spawn(task);
     }
 
+    /// Refuses what comes after a stop.
+    pub fn check_running(&self) -> Result<()> {
+        match self.stopping.is_cancelled() {
+            true => Err(stopped()),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends every subscription. What members hold is given back: from here on nothing can be settled.
+    pub fn end_members(&self) {
+        self.fans.end_members(&stopped());
+        for topic in self.topics() {
+            let groups: Vec<_> = topic.groups.read().values().cloned().collect();
+            groups.iter().for_each(|group| group.end_members(&stopped()));
+        }
+    }
+
     /// Ends everything at once and lets go of the circle engine, topic, group, engine.
     pub fn abandon(&self) {
         self.stopping.cancel();
         self.committer.close();
         self.tasks.close();
+        self.fans.end_members(&stopped());
         self.fans.clear();
         self.tails.clear();
         self.saver.clear();
@@ -204,8 +236,13 @@ impl Engine {
         for topic in topics.values() {
             let groups = std::mem::take(&mut *topic.groups.write());
             for group in groups.values() {
-                group.delete(&Error::unavailable("the hub has stopped"));
+                group.delete(&stopped());
             }
         }
     }
+}
+
+/// What a subscription of a hub that stopped ends with.
+pub(crate) fn stopped() -> Error {
+    Error::unavailable("the hub has stopped; subscribe again when it is back")
 }

@@ -11,7 +11,7 @@ use crate::group::mailbox::Mailbox;
 use crate::group::state::GroupState;
 use crate::store::{Bounds, GroupRecord, StoredGroup, SubscriptionRecord};
 use crate::topic::Topic;
-use hub_proto::{GroupName, Pattern, Result, TopicName};
+use hub_proto::{Error, GroupName, Pattern, Result, TopicName};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -51,6 +51,11 @@ impl Fan {
         Self { record, cover, members: BTreeMap::new() }
     }
 
+    /// Every member's subscription ends with `error`.
+    fn end_members(&self, error: &Error) {
+        self.members.values().for_each(|member| member.mailbox.end(error.clone()));
+    }
+
     pub fn has_members(&self) -> bool {
         !self.members.is_empty()
     }
@@ -66,7 +71,7 @@ impl Fan {
             name: name.clone(),
             options: self.record.options.clone(),
             created: engine.clock.wall(),
-            idle_since: Some(engine.clock.wall()),
+            idle_since: Some(engine.now_unset()),
             driven: true,
             born: engine.find(&topic.name.dead_letter()).map_or(0, |dlq| dlq.last()),
         };
@@ -93,6 +98,20 @@ pub(crate) struct Fans {
 struct Inner {
     fans: BTreeMap<(String, GroupName), Fan>,
     observers: Vec<Weak<dyn Observer>>,
+}
+
+impl Inner {
+    /// A subscription, and the groups that it made and no other one drives.
+    fn driven(&self, engine: &Engine, label: &str, group: &GroupName) -> Option<(&Fan, Vec<Arc<Group>>)> {
+        let fan = self.fans.get(&(label.to_owned(), group.clone()))?;
+        let others =
+            || self.fans.values().filter(|other| other.record.group == *group && !std::ptr::eq(*other, fan));
+        let mut groups = Fans::groups(engine, fan);
+        groups.retain(|group| {
+            group.record().driven && !others().any(|other| other.cover.covers(&group.topic.name))
+        });
+        Some((fan, groups))
+    }
 }
 
 impl Fans {
@@ -161,16 +180,34 @@ impl Fans {
         inner.fans.insert((fan.record.label.clone(), fan.record.group.clone()), fan);
     }
 
-    /// Takes a subscription out. Answers it, and the topics whose groups no other subscription drives.
-    pub fn remove(&self, engine: &Engine, label: &str, group: &GroupName) -> Option<(Fan, Vec<Arc<Topic>>)> {
+    /// The groups that go with a subscription: those it made and no other one drives.
+    pub fn driven(&self, engine: &Engine, label: &str, group: &GroupName) -> Option<Vec<Arc<Group>>> {
+        Some(self.inner.lock().driven(engine, label, group)?.1)
+    }
+
+    /// Takes a subscription out; its members leave, and their subscriptions end with `error`. Answers the groups that
+    /// go with it.
+    pub fn remove(&self, engine: &Engine, label: &str, group: &GroupName, error: &Error) -> Vec<Arc<Group>> {
         let mut inner = self.inner.lock();
-        let fan = inner.fans.remove(&(label.to_owned(), group.clone()))?;
-        let others: Vec<&Fan> = inner.fans.values().filter(|other| other.record.group == *group).collect();
-        let topics = engine.topics().into_iter().filter(|topic| {
-            fan.cover.covers(&topic.name) && !others.iter().any(|other| other.cover.covers(&topic.name))
-        });
-        let topics = topics.collect();
-        Some((fan, topics))
+        let Some((fan, driven)) = inner.driven(engine, label, group) else { return Vec::new() };
+        fan.end_members(error);
+        for group in Self::groups(engine, fan) {
+            fan.members.keys().for_each(|&id| group.leave(id, false));
+        }
+        inner.fans.remove(&(label.to_owned(), group.clone()));
+        driven
+    }
+
+    /// The label of a subscription that drives the group on `topic`.
+    pub fn driver(&self, topic: &TopicName, group: &GroupName) -> Option<String> {
+        let inner = self.inner.lock();
+        let mut fans = inner.fans.values().filter(|fan| fan.record.group == *group);
+        fans.find(|fan| fan.cover.covers(topic)).map(|fan| fan.record.label.clone())
+    }
+
+    /// Every member's subscription ends with `error`.
+    pub fn end_members(&self, error: &Error) {
+        self.inner.lock().fans.values().for_each(|fan| fan.end_members(error));
     }
 
     /// A member joins the groups of every covered topic.
@@ -202,7 +239,7 @@ impl Fans {
         let Some(fan) = inner.fans.get_mut(&(label.to_owned(), group.clone())) else { return };
         fan.members.remove(&id);
         if fan.members.is_empty() {
-            fan.record.idle_since = Some(engine.clock.wall());
+            fan.record.idle_since = Some(engine.now_unset());
             engine.saver.mark_subscription(label, group);
         }
         let groups = Self::groups(engine, fan);

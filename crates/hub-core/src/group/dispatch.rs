@@ -408,26 +408,9 @@ impl Dispatcher {
     pub fn take(&mut self, id: MemberId, seq: u64, attempt: u32, now: Millis) -> bool {
         let Some(timeout) = self.members.get(&id).map(|member| member.ack_timeout) else { return false };
         let Some((deadline, taken @ None)) = self.lease_of(id, seq, Some(attempt)) else { return false };
-        if *deadline == Millis::MAX {
-            self.deadlines.push(timeout, now + timeout, seq);
-            let (deadline, taken) = self.lease_of(id, seq, Some(attempt)).expect("found above");
-            (*deadline, *taken) = (now + timeout, Some(now));
-        } else {
-            *deadline = (*deadline).max(now + timeout);
-            *taken = Some(now);
-        }
+        *deadline = (*deadline).max(now + timeout);
+        *taken = Some(now);
         true
-    }
-
-    /// A queued event has to wait for something on the consumer's side: its lease does not run out meanwhile.
-    pub fn hold(&mut self, id: MemberId, seq: u64, attempt: u32) -> bool {
-        match self.lease_of(id, seq, Some(attempt)) {
-            Some((deadline, None)) => {
-                *deadline = Millis::MAX;
-                true
-            }
-            _ => false,
-        }
     }
 
     /// Whether the lease is in force.

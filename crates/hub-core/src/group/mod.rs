@@ -110,7 +110,8 @@ impl Group {
             has_task: false,
             dirty: false,
             record_dirty,
-            saved: state,
+            // The record is not stored, or not as it is: what is stored beside it may be from an earlier life.
+            saved: if record_dirty { GroupState::unknown() } else { state },
             deleted: false,
         };
         let group = Arc::new(Self {
@@ -156,7 +157,7 @@ impl Group {
         slot.mailbox.release(released);
         self.metrics.inflight.dec_by(released as i64);
         if inner.members.is_empty() {
-            inner.record.idle_since = Some(self.engine.clock.wall());
+            inner.record.idle_since = Some(self.engine.now_unset());
             inner.record_dirty = true;
         }
         self.mark(&mut inner);
@@ -213,12 +214,6 @@ impl Group {
     pub fn is_held(&self, lease: Lease) -> bool {
         let mut inner = self.inner.lock();
         lease.epoch == inner.disp.epoch() && inner.disp.is_held(lease.member, lease.seq, lease.attempt)
-    }
-
-    /// A queued event has to wait on the consumer's side; its lease does not run out meanwhile.
-    pub fn hold(&self, lease: Lease) -> bool {
-        let mut inner = self.inner.lock();
-        lease.epoch == inner.disp.epoch() && inner.disp.hold(lease.member, lease.seq, lease.attempt)
     }
 
     pub fn ack(self: &Arc<Self>, lease: Lease) -> Result<()> {
@@ -548,7 +543,7 @@ impl Group {
             false => {
                 // What the store has is unknown: say everything again.
                 inner.record_dirty = true;
-                inner.saved = GroupState { epoch: u64::MAX, ..GroupState::default() };
+                inner.saved = GroupState::unknown();
                 self.mark(&mut inner);
             }
         }
@@ -556,8 +551,13 @@ impl Group {
 
     /// The group is no more; its members' subscriptions end with `error`.
     pub fn delete(&self, error: &Error) {
+        self.inner.lock().deleted = true;
+        self.end_members(error);
+    }
+
+    /// The members' subscriptions end with `error`, and what they held is given back.
+    pub fn end_members(&self, error: &Error) {
         let mut inner = self.inner.lock();
-        inner.deleted = true;
         for (id, slot) in std::mem::take(&mut inner.members) {
             let released = inner.disp.leave(id, false, 0);
             self.metrics.inflight.dec_by(released as i64);

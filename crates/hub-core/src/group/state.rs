@@ -44,6 +44,11 @@ impl GroupState {
         Self { floor: seq, high: seq, ..Self::default() }
     }
 
+    /// What is stored is not known: every state differs from it, and replaces it.
+    pub(crate) fn unknown() -> Self {
+        Self { epoch: u64::MAX, ..Self::default() }
+    }
+
     /// What has to be written so that `saved` becomes `self`; `None` when they are equal.
     pub fn since(&self, saved: &Self) -> Option<Progress> {
         if self == saved {

@@ -80,12 +80,13 @@ impl ById {
         let id = delivery.event().id();
         let twin = self.in_hand.get(&id).filter(|twin| !Arc::ptr_eq(&twin.group, &delivery.group));
         if twin.is_some_and(|twin| twin.group.is_held(twin.lease)) {
-            if delivery.group.hold(delivery.lease) {
-                self.held.entry(id).or_default().push_back(delivery);
-            }
+            // Its lease may run out meanwhile: nobody had it in hand, so it just comes again, here or elsewhere.
+            let held = self.held.entry(id).or_default();
+            held.retain(|held| !Arc::ptr_eq(&held.group, &delivery.group));
+            held.push_back(delivery);
             return None;
         }
-        if !delivery.group.take(delivery.lease, delivery.event()) {
+        if !delivery.group.take(delivery.lease, delivery.event()) || self.subscription.refuses(&delivery) {
             return None;
         }
         let event = delivery.event().clone();
@@ -142,12 +143,8 @@ impl ById {
         // A request that was bad in itself leaves the lease as it is; everything else ends it.
         if settled.is_ok() || settled.as_ref().is_err_and(|error| error.code == hub_proto::Code::UnknownId) {
             self.in_hand.remove(&id);
-            if let Some(mut waiting) = self.held.remove(&id) {
-                self.freed.extend(waiting.pop_front());
-                if !waiting.is_empty() {
-                    self.held.insert(id, waiting);
-                }
-            }
+            // Those behind the first are held again when their turn comes.
+            self.freed.extend(self.held.remove(&id).into_iter().flatten());
         }
         settled
     }

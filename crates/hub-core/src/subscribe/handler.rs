@@ -42,7 +42,7 @@ impl SubscribeGroup {
         let subscription = self.open().await?;
         let (stop, done) = (engine.stopping.child_token(), CancellationToken::new());
         let running = Running { stop: stop.clone().drop_guard(), done: done.clone() };
-        engine.spawn(async move {
+        engine.handlers.spawn(async move {
             let _done = done.drop_guard();
             run(subscription, Arc::new(handler), concurrency, stop).await;
         });

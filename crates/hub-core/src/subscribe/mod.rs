@@ -210,6 +210,7 @@ impl SubscribeGroup {
     /// Joins the group and receives its events as a stream.
     pub async fn open(self) -> Result<Subscription> {
         self.check()?;
+        self.engine.check_running()?;
         let group = GroupName::parse(&self.group)?;
         let mailbox = Arc::new(Mailbox::new(self.member.max_in_flight, self.engine.config.member_bytes));
         let id = self.engine.new_member();

@@ -97,7 +97,7 @@ impl Joining<'_> {
             topics: if let Cover::List(topics) = &cover { topics.clone() } else { Vec::new() },
             options: options.clone(),
             created: old.as_ref().map_or(now, |record| record.created),
-            idle_since: Some(now),
+            idle_since: Some(self.engine.now_unset()),
         };
         // First everything that can refuse, then everything that changes.
         let mut groups = Vec::new();
@@ -167,7 +167,7 @@ impl Joining<'_> {
             name: name.clone(),
             options: options.clone(),
             created: now,
-            idle_since: Some(now),
+            idle_since: Some(self.engine.now_unset()),
             driven,
             born: self.engine.find(&topic.name.dead_letter()).map_or(0, |dlq| dlq.last()),
         };
@@ -185,7 +185,8 @@ fn conflict(name: &GroupName, differs: &[String]) -> Error {
 
 fn records_of(stored: &StoredGroup) -> Vec<Record> {
     let StoredGroup { record, state } = stored;
-    let progress = state.since(&GroupState::default());
+    // Whatever an earlier group of this name left behind is replaced.
+    let progress = state.since(&GroupState::unknown());
     let progress =
         progress.map(|progress| Record::Progress(record.topic.clone(), record.name.clone(), progress));
     std::iter::once(Record::Group(record.clone())).chain(progress).collect()
@@ -198,37 +199,59 @@ fn insert(engine: &Arc<Engine>, topic: &Arc<Topic>, stored: StoredGroup) -> Arc<
 }
 
 /// Deletes a group on one topic, or a subscription with all its groups. Answers how many groups went.
+///
+/// Stored first: if that fails, everything is as it was, and can be tried again.
 pub(crate) async fn delete(engine: &Arc<Engine>, label: &str, name: &GroupName) -> Result<usize> {
     let _turn = engine.structure.lock().await;
-    if let Some((_, topics)) = engine.fans.remove(engine, label, name) {
-        let held = engine.saver.hold().await;
+    let _held = engine.saver.hold().await;
+    if let Some(groups) = engine.fans.driven(engine, label, name) {
         let gone = Record::SubscriptionGone(label.to_owned(), name.clone());
-        engine.committer.write(vec![gone], engine.clock.steady()).await?;
-        drop(held);
-        return delete_driven(engine, topics, name).await;
+        if let Err(error) = write_gone(engine, vec![gone], &groups).await {
+            engine.saver.mark_subscription(label, name);
+            return Err(error);
+        }
+        // Groups of topics born meanwhile are among them; those were never saved, as saves are held up.
+        let groups = engine.fans.remove(engine, label, name, &deleted(name));
+        return Ok(remove(groups));
     }
     let group = engine.find(label).and_then(|topic| topic.group(name));
     let group = group.ok_or_else(|| Error::bad_request(format!("topic {label} has no group {name}")))?;
-    delete_groups(engine, vec![group]).await
+    if let Some(driver) = engine.fans.driver(&group.topic.name, name) {
+        return Err(Error::bad_request(format!(
+            "group {name} on topic {label} belongs to the subscription to {driver}; delete that"
+        )));
+    }
+    write_gone(engine, Vec::new(), std::slice::from_ref(&group)).await?;
+    Ok(remove(vec![group]))
 }
 
 /// Deletes the groups called `name` that a subscription made on `topics`.
 async fn delete_driven(engine: &Arc<Engine>, topics: Vec<Arc<Topic>>, name: &GroupName) -> Result<usize> {
+    let _held = engine.saver.hold().await;
     let groups = topics.iter().filter_map(|topic| topic.group(name));
-    delete_groups(engine, groups.filter(|group| group.record().driven).collect()).await
+    let groups: Vec<_> = groups.filter(|group| group.record().driven).collect();
+    write_gone(engine, Vec::new(), &groups).await?;
+    Ok(remove(groups))
 }
 
-async fn delete_groups(engine: &Arc<Engine>, groups: Vec<Arc<Group>>) -> Result<usize> {
-    let _held = engine.saver.hold().await;
-    let gone = groups.iter().map(|group| Record::GroupGone(group.topic.name.clone(), group.name.clone()));
-    let gone: Vec<Record> = gone.collect();
-    if gone.is_empty() {
-        return Ok(0);
+/// Stores that groups are gone. If it is not known whether that was stored, they are stored again.
+async fn write_gone(engine: &Engine, mut records: Vec<Record>, groups: &[Arc<Group>]) -> Result<()> {
+    records
+        .extend(groups.iter().map(|group| Record::GroupGone(group.topic.name.clone(), group.name.clone())));
+    if records.is_empty() {
+        return Ok(());
     }
+    let written = engine.committer.write(records, engine.clock.steady()).await;
+    if written.is_err() {
+        groups.iter().for_each(|group| group.saved(GroupState::unknown(), false));
+    }
+    written
+}
+
+fn remove(groups: Vec<Arc<Group>>) -> usize {
     for group in &groups {
         group.topic.groups.write().remove(&group.name);
         group.delete(&deleted(&group.name));
     }
-    engine.committer.write(gone, engine.clock.steady()).await?;
-    Ok(groups.len())
+    groups.len()
 }

@@ -66,9 +66,7 @@ impl Subscription {
                 if !delivery.group.take(delivery.lease, &delivery.event) {
                     continue;
                 }
-                if self.predicate.as_ref().is_some_and(|wants| !wants(&delivery.event)) {
-                    // The lease was taken a moment ago; should it be gone, the event comes again.
-                    let _ = delivery.ack();
+                if self.refuses(&delivery) {
                     continue;
                 }
                 return Poll::Ready(Ok(delivery));
@@ -79,6 +77,16 @@ impl Subscription {
                 Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    /// Whether the member's own filter refuses a delivery that was just taken; then it is acked.
+    pub(super) fn refuses(&self, delivery: &Delivery) -> bool {
+        let refused = self.predicate.as_ref().is_some_and(|wants| !wants(&delivery.event));
+        if refused {
+            // The lease was taken a moment ago; should it be gone, the event comes again.
+            let _ = delivery.ack();
+        }
+        refused
     }
 
     /// Takes the next queued delivery without starting its time to ack.

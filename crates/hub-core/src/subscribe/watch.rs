@@ -1,7 +1,7 @@
 //! Following topics without a group: nothing is stored, nothing is acked, and who cannot keep up is told what it missed.
 
 use super::Checked;
-use crate::engine::Engine;
+use crate::engine::{Engine, stopped};
 use crate::fan::{Cover, Observer};
 use crate::group::options::Filter;
 use crate::position::{Position, refused};
@@ -79,6 +79,7 @@ impl Watch {
         from: Position,
         filter: Filter,
     ) -> Result<Self> {
+        engine.check_running()?;
         let cover = match target {
             Checked::One(topic) => Cover::List(vec![topic]),
             Checked::Many(_, cover) => cover,
@@ -108,7 +109,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// The next event; waits for one. After an error (the store did not answer) it can be called again.
+    /// The next event; waits for one. After an error it can be called again: the store did not answer, or the hub
+    /// stopped.
     ///
     /// Cancel safe.
     pub async fn recv(&mut self) -> Result<Watched> {
@@ -127,7 +129,10 @@ impl Watch {
                         self.ready.push_back(at);
                     }
                 }
-                None => self.signal.notify.notified().await,
+                None => tokio::select! {
+                    () = self.engine.stopping.cancelled() => return Err(stopped()),
+                    () = self.signal.notify.notified() => {}
+                },
             }
         }
     }
