@@ -87,6 +87,12 @@ impl Lab {
         self.bus().await
     }
 
+    /// Drops everything that was alive, as a crash does, and opens the bus again.
+    pub(super) async fn crash<T>(&self, alive: T) -> Bus {
+        drop(alive);
+        self.bus().await
+    }
+
     /// Lets time pass; on the real clock it takes that long.
     pub(super) async fn pass(&self, millis: Millis) {
         tokio::time::sleep(Duration::from_millis(millis)).await;

@@ -10,6 +10,7 @@ const COMPACT: CleanPolicy = CleanPolicy {
     max_bytes: None,
     compact: true,
     tombstones_before: T0,
+    keep_above: None,
     ids_since: T0,
 };
 

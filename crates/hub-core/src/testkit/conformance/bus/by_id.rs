@@ -1,0 +1,103 @@
+//! Settling by id.
+
+use super::super::Lab;
+use super::tools::{assert_nothing_handed, code, fill, floor, handed, value};
+use crate::{Bus, Code, EventId, Position};
+use serde_json::json;
+
+fn id() -> EventId {
+    EventId::from_bytes([7; 16])
+}
+
+/// One id on two topics.
+async fn twins(bus: &Bus) {
+    bus.publish("a.x", json!(1)).id(id()).await.unwrap();
+    bus.publish("a.y", json!(2)).id(id()).await.unwrap();
+}
+
+pub(in super::super) async fn events_are_settled_by_id(lab: Lab) {
+    let bus = lab.bus().await;
+    let receipts = fill(&bus, "t", 1..=3).await;
+    let join = bus.subscribe("t").group("g").from(Position::Earliest).max_attempts(4);
+    let mut sub = join.open_by_id().await.unwrap();
+    for expected in 1..=3 {
+        let handed = handed(&mut sub).await;
+        assert_eq!((value(&handed.event), handed.attempt, handed.max_attempts), (expected, 1, 4));
+    }
+    sub.ack(receipts[1].id, None).unwrap();
+    sub.nack(receipts[0].id, None, Some(0), "again").unwrap();
+    assert!(sub.extend(receipts[2].id, None, 60_000).unwrap() > 30_000);
+    let again = handed(&mut sub).await;
+    assert_eq!((value(&again.event), again.attempt), (1, 2));
+    sub.ack(receipts[0].id, None).unwrap();
+    assert_eq!(floor(&bus, "t", "g").await, 2);
+    assert_eq!(code(sub.ack(receipts[0].id, None)), Code::UnknownId);
+    assert_eq!(code(sub.ack(id(), None)), Code::UnknownId);
+}
+
+pub(in super::super) async fn an_attempt_fences(lab: Lab) {
+    let bus = lab.bus().await;
+    let id = fill(&bus, "t", [1]).await[0].id;
+    let join = bus.subscribe("t").group("g").from(Position::Earliest);
+    let mut sub = join.open_by_id().await.unwrap();
+    handed(&mut sub).await;
+    sub.nack(id, Some(1), Some(0), "again").unwrap();
+    assert_eq!(handed(&mut sub).await.attempt, 2);
+    assert_eq!(code(sub.ack(id, Some(1))), Code::UnknownId);
+    assert_eq!(floor(&bus, "t", "g").await, 0);
+    sub.ack(id, Some(2)).expect("a refused attempt leaves the lease alone");
+    assert_eq!(floor(&bus, "t", "g").await, 1);
+}
+
+pub(in super::super) async fn a_bad_request_leaves_the_lease_alone(lab: Lab) {
+    let bus = lab.bus().await;
+    let id = fill(&bus, "t", [1]).await[0].id;
+    let mut sub = bus.subscribe("t").group("g").from(Position::Earliest).open_by_id().await.unwrap();
+    handed(&mut sub).await;
+    let too_long = 12 * 60 * 60 * 1000 + 1;
+    assert_eq!(code(sub.nack(id, None, Some(too_long), "")), Code::BadRequest);
+    assert_eq!(code(sub.extend(id, None, too_long)), Code::BadRequest);
+    sub.ack(id, None).unwrap();
+}
+
+pub(in super::super) async fn one_id_of_two_topics_is_never_in_hand_twice(lab: Lab) {
+    let bus = lab.bus().await;
+    let mut sub = bus.subscribe("a.*").group("g").open_by_id().await.unwrap();
+    twins(&bus).await;
+    let first = handed(&mut sub).await;
+    assert_nothing_handed(&mut sub).await;
+    sub.ack(id(), None).unwrap();
+    let second = handed(&mut sub).await;
+    assert_ne!(first.event.topic(), second.event.topic());
+    assert_eq!(second.attempt, 1);
+    sub.ack(id(), None).unwrap();
+    assert_eq!((floor(&bus, "a.x", "g").await, floor(&bus, "a.y", "g").await), (1, 1));
+}
+
+pub(in super::super) async fn a_nack_lets_the_twin_go_first(lab: Lab) {
+    let bus = lab.bus().await;
+    let mut sub = bus.subscribe("a.*").group("g").open_by_id().await.unwrap();
+    twins(&bus).await;
+    let first = handed(&mut sub).await;
+    assert_nothing_handed(&mut sub).await;
+    sub.nack(id(), None, Some(500), "later").unwrap();
+    let second = handed(&mut sub).await;
+    assert_ne!(first.event.topic(), second.event.topic());
+    sub.ack(id(), None).unwrap();
+    let again = handed(&mut sub).await;
+    assert_eq!((again.event.topic(), again.attempt), (first.event.topic(), 2));
+}
+
+pub(in super::super) async fn closing_gives_everything_back(lab: Lab) {
+    let bus = lab.bus().await;
+    let mut sub = bus.subscribe("a.*").group("g").max_attempts(1).open_by_id().await.unwrap();
+    twins(&bus).await;
+    handed(&mut sub).await;
+    assert_nothing_handed(&mut sub).await;
+    sub.close();
+    let mut sub = bus.subscribe("a.*").group("g").open_by_id().await.unwrap();
+    handed(&mut sub).await;
+    sub.ack(id(), None).unwrap();
+    handed(&mut sub).await;
+    sub.ack(id(), None).unwrap();
+}
