@@ -83,8 +83,10 @@ impl Pass {
 /// Writes the snapshot of a compacted topic, then removes what its settings do not keep.
 pub(crate) async fn clean(engine: &Arc<Engine>, topic: &Arc<Topic>) -> Result<Cleaned> {
     let settings = &topic.settings;
+    let mut keep_above = None;
     if settings.compaction && !topic.name.is_snapshot() {
-        snapshot::write(engine, topic).await?;
+        // A tombstone that comes now must not go before the snapshot has it.
+        keep_above = Some(snapshot::write(engine, topic).await?);
     }
     let now = engine.clock.wall();
     let policy = CleanPolicy {
@@ -92,10 +94,10 @@ pub(crate) async fn clean(engine: &Arc<Engine>, topic: &Arc<Topic>) -> Result<Cl
         max_bytes: settings.retention_bytes,
         compact: settings.compaction,
         tombstones_before: now.saturating_sub(settings.tombstone_grace),
+        keep_above,
         ids_since: now.saturating_sub(engine.config.dedupe_window),
     };
     let cleaned = engine.store.clean(&topic.name, policy).await.map_err(refused)?;
-    topic.set_first(cleaned.bounds.first);
     let groups: Vec<_> = topic.groups.read().values().cloned().collect();
     for group in groups {
         group.truncate(cleaned.bounds.first);

@@ -7,7 +7,7 @@ use crate::Millis;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::store::{Appended, Commit, Durability, EventStore, Record, StoreError, StoreResult};
-use crate::topic::{TailBudget, Topic};
+use crate::topic::{TailBudget, Topic, Waiter};
 use hub_proto::{Draft, Error, Event, EventId, Result};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -20,6 +20,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 const BATCH_EVENTS: usize = 8192;
 /// The most bytes in one commit, but for a single event that is larger.
 const BATCH_BYTES: usize = 8 << 20;
+
+/// How long a store that does not say what it has stored is left alone.
+const RETRY: Millis = 200;
 
 /// The answer to a publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,13 +199,20 @@ impl Committer {
 
     /// Commits until the queue is closed and empty.
     pub async fn run(&self, target: &Target) {
+        let mut doubtful = Vec::new();
         loop {
             let (batch, closed) = self.gather(target.clock.wall());
             match batch {
-                Some(batch) => self.commit(batch, target).await,
+                Some(batch) => doubtful.append(&mut self.commit(batch, target).await),
                 None if closed => return,
-                None => self.wake.notified().await,
+                None if doubtful.is_empty() => self.wake.notified().await,
+                None => {
+                    let patience = Duration::from_millis(RETRY);
+                    // Something to commit comes first; a timer that ran out means: try again.
+                    let _ = tokio::time::timeout(patience, self.wake.notified()).await;
+                }
             }
+            clear_up(&mut doubtful, target).await;
         }
     }
 
@@ -223,7 +233,8 @@ impl Committer {
         ((!batch.answers.is_empty()).then_some(batch), queue.closed)
     }
 
-    async fn commit(&self, batch: Batch, target: &Target) {
+    /// Commits a batch. Answers the topics of which nobody knows what they have got.
+    async fn commit(&self, batch: Batch, target: &Target) -> Vec<Arc<Topic>> {
         let Batch { commit, topics, answers } = batch;
         let (started, count) = (std::time::Instant::now(), commit.events.len());
         let mut answers = Some(answers);
@@ -241,11 +252,12 @@ impl Committer {
             }
         };
         target.metrics.committed(started.elapsed(), count);
-        let receipts = admit(committed.events, topics, target);
+        let Admission { results, waiters, doubtful } = admit(committed.events, topics, target);
         if let Some(answers) = answers {
-            reply(answers, receipts.results, committed.records);
+            reply(answers, results, committed.records);
         }
-        receipts.waiters.into_iter().for_each(crate::topic::Waiter::wake);
+        waiters.into_iter().for_each(Waiter::wake);
+        doubtful
     }
 
     /// Waits for a commit that is late already; what is queued behind it is answered as its time comes.
@@ -315,7 +327,8 @@ impl Batch {
 struct Admission {
     /// Per event: its place, or the error. The id is filled in with the answer.
     results: Vec<Result<Place>>,
-    waiters: Vec<crate::topic::Waiter>,
+    waiters: Vec<Waiter>,
+    doubtful: Vec<Arc<Topic>>,
 }
 
 /// A receipt without its id.
@@ -330,6 +343,7 @@ struct Place {
 fn admit(events: Vec<StoreResult<Appended>>, topics: Vec<Arc<Topic>>, target: &Target) -> Admission {
     let mut runs: Vec<(Arc<Topic>, Vec<Arc<Event>>)> = Vec::new();
     let mut results = Vec::with_capacity(events.len());
+    let mut doubtful: Vec<Arc<Topic>> = Vec::new();
     for (appended, topic) in events.into_iter().zip(topics) {
         results.push(match appended {
             Ok(Appended::New { event, durability }) => {
@@ -347,7 +361,12 @@ fn admit(events: Vec<StoreResult<Appended>>, topics: Vec<Arc<Topic>>, target: &T
                 "topic {} has this id at seq {seq} with another payload or key; use a new id for a new event",
                 topic.name
             ))),
-            Err(error) => Err(Error::unavailable(unknown_outcome(&error))),
+            Err(error) => {
+                if !doubtful.iter().any(|known| Arc::ptr_eq(known, &topic)) {
+                    doubtful.push(topic);
+                }
+                Err(Error::unavailable(unknown_outcome(&error)))
+            }
         });
     }
     let mut waiters = Vec::new();
@@ -356,7 +375,24 @@ fn admit(events: Vec<StoreResult<Appended>>, topics: Vec<Arc<Topic>>, target: &T
         topic.metrics.published.inc_by(events.len() as u64);
         target.tails.added(topic, events);
     }
-    Admission { results, waiters }
+    Admission { results, waiters, doubtful }
+}
+
+/// Asks the store what became of commits that failed. An event that was stored although its publisher got an error is an
+/// event: its readers get it now, not with the next one.
+async fn clear_up(doubtful: &mut Vec<Arc<Topic>>, target: &Target) {
+    while let Some(topic) = doubtful.last() {
+        match target.store.bounds(&topic.name).await {
+            Ok(bounds) => {
+                topic.learn(bounds).into_iter().for_each(Waiter::wake);
+                doubtful.pop();
+            }
+            Err(error) => {
+                tracing::warn!(topic = %topic.name, %error, "what a failed commit has stored is still unknown");
+                return;
+            }
+        }
+    }
 }
 
 fn reply(answers: Vec<Answer>, results: Vec<Result<Place>>, records: Vec<StoreResult<()>>) {

@@ -28,7 +28,9 @@ impl Position {
         let store = &engine.store;
         match self {
             Self::Latest => Ok(topic.last()),
-            Self::Earliest => Ok(topic.first() - 1),
+            Self::Earliest => {
+                store.bounds(&topic.name).await.map_err(refused).map(|bounds| bounds.first.saturating_sub(1))
+            }
             Self::Time(time) => store.seq_before(&topic.name, time).await.map_err(refused),
             Self::AfterId(id) => store.seq_of(&topic.name, id).await.map_err(refused)?.ok_or_else(|| {
                 Error::unknown_id(format!(

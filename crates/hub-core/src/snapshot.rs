@@ -22,8 +22,8 @@ struct Upto {
     upto: u64,
 }
 
-/// Brings the snapshot up to the end of the topic.
-pub(crate) async fn write(engine: &Arc<Engine>, topic: &Topic) -> Result<()> {
+/// Brings the snapshot up to the end of the topic. Answers where that was.
+pub(crate) async fn write(engine: &Arc<Engine>, topic: &Topic) -> Result<u64> {
     let last = topic.last();
     let start = written_upto(engine, topic).await?;
     let mut upto = start;
@@ -35,7 +35,7 @@ pub(crate) async fn write(engine: &Arc<Engine>, topic: &Topic) -> Result<()> {
     if upto > start {
         publish(engine, vec![closing(engine, topic, upto)]).await?;
     }
-    Ok(())
+    Ok(upto)
 }
 
 async fn written_upto(engine: &Engine, topic: &Topic) -> Result<u64> {

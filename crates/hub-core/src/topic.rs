@@ -22,7 +22,6 @@ pub(crate) struct Topic {
 struct Tail {
     events: VecDeque<Arc<Event>>,
     last: u64,
-    first: u64,
     waiting: Vec<Waiter>,
 }
 
@@ -58,29 +57,13 @@ pub(crate) enum TailRead {
 
 impl Topic {
     pub fn new(name: TopicName, settings: TopicSettings, metrics: TopicMetrics, bounds: Bounds) -> Self {
-        let tail = Tail {
-            events: VecDeque::new(),
-            last: bounds.last,
-            first: bounds.first.max(1),
-            waiting: Vec::new(),
-        };
+        let tail = Tail { events: VecDeque::new(), last: bounds.last, waiting: Vec::new() };
         Self { name, settings, metrics, groups: RwLock::default(), tail: Mutex::new(tail) }
     }
 
     /// The highest seq committed.
     pub fn last(&self) -> u64 {
         self.tail.lock().last
-    }
-
-    /// The lowest seq that can still be found.
-    pub fn first(&self) -> u64 {
-        self.tail.lock().first
-    }
-
-    /// Cleaning moved the start of the log.
-    pub fn set_first(&self, first: u64) {
-        let mut tail = self.tail.lock();
-        tail.first = tail.first.max(first);
     }
 
     /// Adds committed events, oldest first. Answers who waited for them.
@@ -93,6 +76,17 @@ impl Topic {
         }
         tail.last = last.seq();
         tail.events.extend(events.iter().cloned());
+        std::mem::take(&mut tail.waiting)
+    }
+
+    /// The store says how far the log goes. Answers who waited for what is new in that.
+    pub fn learn(&self, bounds: Bounds) -> Vec<Waiter> {
+        let mut tail = self.tail.lock();
+        if bounds.last <= tail.last {
+            return Vec::new();
+        }
+        tail.events.clear();
+        tail.last = bounds.last;
         std::mem::take(&mut tail.waiting)
     }
 

@@ -95,6 +95,8 @@ pub(crate) struct Dispatcher {
     rules: Rules,
     epoch: u64,
     pos: u64,
+    /// The highest event that was ever in a consumer's hands.
+    high: u64,
     window: Window,
     leased: usize,
     /// What an earlier life left above `pos`; shrinks as `pos` passes it.
@@ -118,6 +120,7 @@ impl Dispatcher {
             rules,
             epoch: state.epoch,
             pos: state.floor,
+            high: state.high,
             window: Window::default(),
             leased: 0,
             restored: state,
@@ -137,23 +140,26 @@ impl Dispatcher {
     /// What has to survive. See [`GroupState`].
     pub fn state(&self) -> GroupState {
         let floor = self.floor();
+        // What lies above `high` was in nobody's hands; a new life finds it anew.
+        let high = self.high.max(floor);
         let mut state = GroupState {
             epoch: self.epoch,
             floor,
-            high: self.pos.max(self.restored.high),
+            high,
             settled: self.restored.settled.clone(),
             tries: self.restored.tries.range(self.pos + 1..).map(|(&seq, &tries)| (seq, tries)).collect(),
         };
         let mut settled_from = floor + 1;
-        for entry in self.window.iter() {
+        for entry in self.window.iter().take_while(|entry| entry.seq <= high) {
             state.settled.insert(settled_from, entry.seq - 1);
             settled_from = entry.seq + 1;
-            let tries = Tries { attempts: entry.attempts, failures: entry.failures };
+            let queued = matches!(entry.state, State::Leased { taken: None, .. });
+            let tries = Tries { attempts: entry.attempts - u32::from(queued), failures: entry.failures };
             if tries != Tries::ONCE {
                 state.tries.insert(entry.seq, tries);
             }
         }
-        state.settled.insert(settled_from, self.pos);
+        state.settled.insert(settled_from, self.pos.min(high));
         state.settled.remove_upto(floor);
         state
     }
@@ -351,6 +357,7 @@ impl Dispatcher {
     pub fn set_cursor(&mut self, seq: u64) -> Vec<(MemberId, usize)> {
         self.epoch += 1;
         self.pos = seq;
+        self.high = seq;
         self.restored = GroupState::default();
         self.window.clear();
         self.leased = 0;
@@ -410,6 +417,7 @@ impl Dispatcher {
         let Some((deadline, taken @ None)) = self.lease_of(id, seq, Some(attempt)) else { return false };
         *deadline = (*deadline).max(now + timeout);
         *taken = Some(now);
+        self.high = self.high.max(seq);
         true
     }
 

@@ -6,6 +6,7 @@ use crate::Millis;
 use crate::dead_letter;
 use crate::store::{ReadLimit, StoreError};
 use crate::topic::TailRead;
+use futures_core::future::BoxFuture;
 use hub_proto::{Code, Event, Key};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,12 +20,18 @@ const BURY: usize = 100;
 const RETRY: Millis = 200;
 
 /// What to do next.
-enum Step {
-    Done,
+struct Plan {
+    /// Something for the store, unless it is still at the last.
+    work: Option<Work>,
+    /// When to look again, if nothing happens before.
+    until: Option<Millis>,
+}
+
+/// What needs the store.
+enum Work {
     Bury(Vec<Burial>),
     Fetch { from: u64, generation: u64 },
     Read { after: u64, generation: u64 },
-    Wait(Option<Millis>),
 }
 
 /// Runs until the group has no members and nothing to bury, or the hub stops.
@@ -37,22 +44,27 @@ pub(super) async fn run(group: Arc<Group>) {
     }
 }
 
+/// Leases run out and redeliveries fall due however long the store takes, so its work is waited for beside the timer.
 async fn drive(group: &Arc<Group>) {
-    loop {
-        match group.step() {
-            Step::Done => return,
-            Step::Bury(burials) => group.bury(burials).await,
-            Step::Fetch { from, generation } => group.fetch(from, generation).await,
-            Step::Read { after, generation } => group.read_block(after, generation).await,
-            Step::Wait(until) => {
-                let wait = until.map(|until| until.saturating_sub(group.engine.clock.steady()));
-                tokio::select! {
-                    biased;
-                    () = group.wake.notified() => {}
-                    () = sleep(wait) => {}
-                }
-            }
+    let mut working: Option<BoxFuture<'_, ()>> = None;
+    while let Some(Plan { work, until }) = group.plan(working.is_some()) {
+        if let Some(work) = work {
+            working = Some(Box::pin(group.work(work)));
         }
+        let wait = until.map(|until| until.saturating_sub(group.engine.clock.steady()));
+        tokio::select! {
+            biased;
+            () = finished(&mut working) => working = None,
+            () = group.wake.notified() => {}
+            () = sleep(wait) => {}
+        }
+    }
+}
+
+async fn finished(working: &mut Option<BoxFuture<'_, ()>>) {
+    match working {
+        Some(work) => work.await,
+        None => std::future::pending().await,
     }
 }
 
@@ -64,30 +76,42 @@ async fn sleep(millis: Option<Millis>) {
 }
 
 impl Group {
-    fn step(self: &Arc<Self>) -> Step {
+    /// Delivers what can be delivered and says what to do next; `None` when the task has nothing left to do.
+    fn plan(self: &Arc<Self>, working: bool) -> Option<Plan> {
         let mut inner = self.inner.lock();
         let now = self.engine.clock.steady();
-        inner.armed = None;
         self.deliver(&mut inner, super::Pump::All, now);
         if inner.deleted || (inner.members.is_empty() && !inner.disp.has_burials()) {
             inner.has_task = false;
-            return Step::Done;
+            return None;
         }
         let generation = inner.generation;
         let retry_at = inner.retry_at.filter(|&at| at > now);
-        if retry_at.is_none() {
-            if inner.disp.has_burials() {
-                return Step::Bury(inner.disp.burials().take(BURY).collect());
-            }
-            if let Some(&from) = inner.missing.first() {
-                return Step::Fetch { from, generation };
-            }
-            if inner.behind {
-                return Step::Read { after: inner.disp.pos(), generation };
-            }
+        let work = if working || retry_at.is_some() {
+            None
+        } else if inner.disp.has_burials() {
+            Some(Work::Bury(inner.disp.burials().take(BURY).collect()))
+        } else if let Some(&from) = inner.missing.first() {
+            Some(Work::Fetch { from, generation })
+        } else if inner.behind {
+            Some(Work::Read { after: inner.disp.pos(), generation })
+        } else {
+            None
+        };
+        if work.is_none() && !working && retry_at.is_none() {
+            // What failed is no longer wanted: it was cleaned away, or the cursor was set.
+            inner.retry_at = None;
         }
         inner.armed = inner.disp.next_deadline().into_iter().chain(retry_at).min();
-        Step::Wait(inner.armed)
+        Some(Plan { work, until: inner.armed })
+    }
+
+    async fn work(self: &Arc<Self>, work: Work) {
+        match work {
+            Work::Bury(burials) => self.bury(burials).await,
+            Work::Fetch { from, generation } => self.fetch(from, generation).await,
+            Work::Read { after, generation } => self.read_block(after, generation).await,
+        }
     }
 
     /// Notes how the store answered.
@@ -161,17 +185,20 @@ impl Group {
         if inner.generation != generation {
             return;
         }
+        // The read speaks of what lies between its start and its last event; what is wanted meanwhile may lie outside.
         let upto = events.last().map_or(u64::MAX, |event| event.seq());
-        let rest = if upto == u64::MAX { Default::default() } else { inner.missing.split_off(&(upto + 1)) };
-        let mut found = std::mem::replace(&mut inner.missing, rest);
-        for event in events {
-            if found.remove(&event.seq()) {
-                inner.fetched.insert(event.seq(), event);
-            }
-        }
+        let found: Vec<u64> = inner.missing.range(from..=upto).copied().collect();
+        let mut events = events.into_iter().peekable();
         for seq in found {
-            inner.disp.gone(seq);
-            self.mark(&mut inner);
+            inner.missing.remove(&seq);
+            while events.next_if(|event| event.seq() < seq).is_some() {}
+            match events.next_if(|event| event.seq() == seq) {
+                Some(event) => drop(inner.fetched.insert(seq, event)),
+                None => {
+                    inner.disp.gone(seq);
+                    self.mark(&mut inner);
+                }
+            }
         }
     }
 

@@ -141,6 +141,8 @@ pub struct CleanPolicy {
     pub compact: bool,
     /// With `compact`: a tombstone that is its key's newest goes once committed before this time.
     pub tombstones_before: Millis,
+    /// Nothing above this seq goes: what the snapshot has not seen yet, for one.
+    pub keep_above: Option<u64>,
     /// Ids of what goes are remembered at least for events committed since this time.
     pub ids_since: Millis,
 }

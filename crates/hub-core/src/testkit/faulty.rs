@@ -2,7 +2,8 @@
 
 use crate::Millis;
 use crate::store::{
-    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Image, ReadLimit, StoreError, StoreResult,
+    Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Image, ReadLimit, StoreError,
+    StoreResult,
 };
 use futures_core::future::BoxFuture;
 use hub_proto::{Event, EventId, Key, TopicName};
@@ -24,24 +25,43 @@ pub enum Fault {
 }
 
 type Script = Box<dyn FnMut(&str) -> Option<Fault> + Send>;
+type Witness = Box<dyn FnMut(&Arc<Event>) + Send>;
 
 /// A store in which a script decides, call by call, what goes wrong. Clones share the script.
 #[derive(Clone)]
 pub struct FaultyStore {
     inner: Arc<dyn EventStore>,
     script: Arc<Mutex<Script>>,
+    witness: Arc<Mutex<Witness>>,
 }
 
 impl FaultyStore {
     /// A store that does what `inner` does, for now.
     pub fn new(inner: Arc<dyn EventStore>) -> Self {
-        Self { inner, script: Arc::new(Mutex::new(Box::new(|_| None))) }
+        let (script, witness): (Script, Witness) = (Box::new(|_| None), Box::new(|_| ()));
+        Self { inner, script: Arc::new(Mutex::new(script)), witness: Arc::new(Mutex::new(witness)) }
     }
 
     /// From now on `script` is asked about every call, by its name: `commit`, `load`, `read`, `bounds`, `seq_of`,
     /// `seq_before`, `newest`, `newest_page`, `clean`.
     pub fn script(&self, script: impl FnMut(&str) -> Option<Fault> + Send + 'static) {
         *self.script.lock() = Box::new(script);
+    }
+
+    /// From now on `witness` sees every event that is committed, whether or not the answer is lost.
+    pub fn witness(&self, witness: impl FnMut(&Arc<Event>) + Send + 'static) {
+        *self.witness.lock() = Box::new(witness);
+    }
+
+    async fn commit_inner(&self, commit: Commit) -> Committed {
+        let committed = self.inner.commit(commit).await;
+        let mut witness = self.witness.lock();
+        for appended in &committed.events {
+            if let Ok(Appended::New { event, .. }) = appended {
+                witness(event);
+            }
+        }
+        committed
     }
 
     /// Nothing goes wrong any more.
@@ -87,20 +107,20 @@ impl EventStore for FaultyStore {
         let fault = self.fault("commit");
         let failed = Committed::failed(&commit, &failure("commit"));
         match fault {
-            None => self.inner.commit(commit),
+            None => Box::pin(self.commit_inner(commit)),
             Some(Fault::Refuse) => Box::pin(std::future::ready(failed)),
             Some(Fault::LoseAnswer) => Box::pin(async move {
-                self.inner.commit(commit).await;
+                self.commit_inner(commit).await;
                 failed
             }),
             Some(Fault::Delay(millis)) => Box::pin(async move {
-                let committed = self.inner.commit(commit).await;
+                let committed = self.commit_inner(commit).await;
                 tokio::time::sleep(Duration::from_millis(millis)).await;
                 committed
             }),
             Some(Fault::Stall(millis)) => Box::pin(async move {
                 tokio::time::sleep(Duration::from_millis(millis)).await;
-                self.inner.commit(commit).await
+                self.commit_inner(commit).await
             }),
         }
     }

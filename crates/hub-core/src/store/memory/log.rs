@@ -122,19 +122,21 @@ impl Log {
     }
 
     pub fn clean(&mut self, policy: CleanPolicy) -> Cleaned {
-        let CleanPolicy { committed_before, max_bytes, compact, tombstones_before, ids_since } = policy;
+        let CleanPolicy { committed_before, max_bytes, compact, tombstones_before, keep_above, ids_since } =
+            policy;
+        let in_reach = |event: &Event| keep_above.is_none_or(|seq| event.seq() <= seq);
         let before = self.events.len();
         self.remove(ids_since, |event, newest| {
             let too_old = committed_before.is_some_and(|time| event.committed() < time);
             let overtaken = newest.is_some_and(|newest| newest > event.seq());
             let dead = newest.is_some() && event.is_tombstone() && event.committed() < tombstones_before;
-            too_old || (compact && (overtaken || dead))
+            in_reach(event) && (too_old || (compact && (overtaken || dead)))
         });
         // Size comes last: what is overtaken makes room for what is not.
         let mut excess = max_bytes.map_or(0, |max| self.bytes.saturating_sub(max));
         if excess > 0 {
             self.remove(ids_since, |event, _| {
-                let over = excess > 0;
+                let over = excess > 0 && in_reach(event);
                 excess = excess.saturating_sub(event.json().len() as u64);
                 over
             });
