@@ -1,6 +1,6 @@
 //! The bus in one process, on the memory store: what the engine itself costs, without disk and sockets.
 //!
-//! Each measurement opens a bus of its own ([`hub`]), so none inherits another's memory, and what is compared takes turns.
+//! Measurements open buses of their own ([`hub`]), so that none inherits another's memory, and what is compared takes turns.
 
 mod catch_up;
 mod consume;
