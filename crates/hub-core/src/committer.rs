@@ -76,21 +76,33 @@ impl Item {
 }
 
 /// Who is to be answered once a batch is committed. Room in the queue is given back with it.
-enum Answer {
-    Event(EventId, oneshot::Sender<Result<Receipt>>, OwnedSemaphorePermit),
-    Events(Vec<EventId>, oneshot::Sender<Vec<Result<Receipt>>>, OwnedSemaphorePermit),
-    Records(usize, oneshot::Sender<StoreResult<()>>),
+struct Answer {
+    /// When the publisher came.
+    since: Millis,
+    to: Asker,
+    /// Room in the queue, kept until the commit has come to its end.
+    room: Option<OwnedSemaphorePermit>,
+}
+
+/// One who asked; `None` once it was answered.
+enum Asker {
+    Event(EventId, Option<oneshot::Sender<Result<Receipt>>>),
+    Events(Vec<EventId>, Option<oneshot::Sender<Vec<Result<Receipt>>>>),
+    Records(usize, Option<oneshot::Sender<StoreResult<()>>>),
 }
 
 impl Answer {
-    fn fail(self, error: &StoreError) {
+    /// Says that the outcome is not known, to one who was not answered yet.
+    fn fail(&mut self, error: &StoreError) {
         let unknown = |id: EventId| Error::unavailable(unknown_outcome(error)).with_id(id);
-        match self {
-            Self::Event(id, reply, _) => drop(reply.send(Err(unknown(id)))),
-            Self::Events(ids, reply, _) => {
-                drop(reply.send(ids.into_iter().map(|id| Err(unknown(id))).collect()))
+        // Whoever went away does not want its answer: nothing to do.
+        match &mut self.to {
+            Asker::Event(id, reply) => drop(reply.take().map(|reply| reply.send(Err(unknown(*id))))),
+            Asker::Events(ids, reply) => {
+                let answers = ids.iter().map(|&id| Err(unknown(id)));
+                drop(reply.take().map(|reply| reply.send(answers.collect())));
             }
-            Self::Records(_, reply) => drop(reply.send(Err(error.clone()))),
+            Asker::Records(_, reply) => drop(reply.take().map(|reply| reply.send(Err(error.clone())))),
         }
     }
 }
@@ -227,62 +239,56 @@ impl Committer {
             }
             events += item.len();
             bytes += item.bytes();
-            let (_, item) = queue.items.pop_front().expect("looked at above");
-            batch.add(item);
+            let (since, item) = queue.items.pop_front().expect("looked at above");
+            batch.add(since, item);
         }
         ((!batch.answers.is_empty()).then_some(batch), queue.closed)
     }
 
     /// Commits a batch. Answers the topics of which nobody knows what they have got.
     async fn commit(&self, batch: Batch, target: &Target) -> Vec<Arc<Topic>> {
-        let Batch { commit, topics, answers } = batch;
+        let Batch { commit, topics, mut answers } = batch;
         let (started, count) = (std::time::Instant::now(), commit.events.len());
-        let mut answers = Some(answers);
-        let committed = {
-            let mut commit = pin!(target.store.commit(commit));
-            let timeout = Duration::from_millis(self.timeout);
-            match tokio::time::timeout(timeout, &mut commit).await {
-                Ok(committed) => committed,
-                Err(_) => {
-                    // Publishers have waited long enough; the commit itself is left to come to its end.
-                    let error = StoreError::Unavailable("the commit takes too long".into());
-                    answers.take().into_iter().flatten().for_each(|answer| answer.fail(&error));
-                    self.outlast(commit, target).await
-                }
-            }
-        };
+        let committed = self.outlast(pin!(target.store.commit(commit)), &mut answers, target).await;
         target.metrics.committed(started.elapsed(), count);
         let Admission { results, waiters, doubtful } = admit(committed.events, topics, target);
-        if let Some(answers) = answers {
-            reply(answers, results, committed.records);
-        }
+        reply(answers, results, committed.records);
         waiters.into_iter().for_each(Waiter::wake);
         doubtful
     }
 
-    /// Waits for a commit that is late already; what is queued behind it is answered as its time comes.
+    /// Waits for a commit. Whoever has waited too long, for it or in the queue behind it, is answered meanwhile; the
+    /// commit itself is left to come to its end.
     async fn outlast<T>(
         &self,
         mut commit: std::pin::Pin<&mut impl Future<Output = T>>,
+        answers: &mut [Answer],
         target: &Target,
     ) -> T {
-        let patience = Duration::from_millis((self.timeout / 20).clamp(1, 1000));
+        let late = |since: Millis, now: Millis| now.saturating_sub(since) >= self.timeout;
+        let waited = answers.first().map_or(0, |first| target.clock.steady().saturating_sub(first.since));
+        let mut patience = self.timeout.saturating_sub(waited).max(1);
         loop {
-            if let Ok(done) = tokio::time::timeout(patience, &mut commit).await {
+            if let Ok(done) = tokio::time::timeout(Duration::from_millis(patience), &mut commit).await {
                 return done;
             }
+            patience = (self.timeout / 20).clamp(1, 1000);
             let now = target.clock.steady();
-            let mut late = Batch::default();
+            let error = StoreError::Unavailable("the commit takes too long".into());
+            answers
+                .iter_mut()
+                .filter(|answer| late(answer.since, now))
+                .for_each(|answer| answer.fail(&error));
+            let mut behind = Batch::default();
             {
                 let mut queue = self.queue.lock();
-                while queue.items.front().is_some_and(|(since, _)| now.saturating_sub(*since) >= self.timeout)
-                {
-                    let (_, item) = queue.items.pop_front().expect("looked at above");
-                    late.add(item);
+                while queue.items.front().is_some_and(|(since, _)| late(*since, now)) {
+                    let (since, item) = queue.items.pop_front().expect("looked at above");
+                    behind.add(since, item);
                 }
             }
             let error = StoreError::Unavailable("an earlier commit takes too long".into());
-            late.answers.into_iter().for_each(|answer| answer.fail(&error));
+            behind.answers.iter_mut().for_each(|answer| answer.fail(&error));
         }
     }
 }
@@ -300,26 +306,29 @@ struct Batch {
 }
 
 impl Batch {
-    fn add(&mut self, item: Item) {
-        match item {
+    fn add(&mut self, since: Millis, item: Item) {
+        let (to, room) = match item {
             Item::Event { topic, draft, reply, room } => {
-                self.answers.push(Answer::Event(draft.id(), reply, room));
+                let to = Asker::Event(draft.id(), Some(reply));
                 self.topics.push(topic);
                 self.commit.events.push(draft);
+                (to, Some(room))
             }
             Item::Events { drafts, reply, room } => {
                 let ids = drafts.iter().map(|(_, draft)| draft.id()).collect();
-                self.answers.push(Answer::Events(ids, reply, room));
                 for (topic, draft) in drafts {
                     self.topics.push(topic);
                     self.commit.events.push(draft);
                 }
+                (Asker::Events(ids, Some(reply)), Some(room))
             }
             Item::Records { mut records, reply } => {
-                self.answers.push(Answer::Records(records.len(), reply));
+                let to = Asker::Records(records.len(), Some(reply));
                 self.commit.records.append(&mut records);
+                (to, None)
             }
-        }
+        };
+        self.answers.push(Answer { since, to, room });
     }
 }
 
@@ -402,19 +411,21 @@ fn reply(answers: Vec<Answer>, results: Vec<Result<Place>>, records: Vec<StoreRe
         Some(Err(error)) => Err(error.with_id(id)),
         None => Err(Error::internal("the store answered fewer events than it was given").with_id(id)),
     };
-    // A publisher that went away does not want its answer: nothing to do.
-    for answer in answers {
-        match answer {
-            Answer::Event(id, reply, room) => {
-                drop(room);
-                let _ = reply.send(next(id));
+    // Whoever went away, or was told before that it takes too long, does not want its answer: nothing to do.
+    for Answer { to, room, .. } in answers {
+        drop(room);
+        match to {
+            Asker::Event(id, reply) => {
+                let answer = next(id);
+                let _ = reply.map(|reply| reply.send(answer));
             }
-            Answer::Events(ids, reply, room) => {
-                drop(room);
-                let _ = reply.send(ids.into_iter().map(&mut next).collect());
+            Asker::Events(ids, reply) => {
+                let answers = ids.into_iter().map(&mut next).collect();
+                let _ = reply.map(|reply| reply.send(answers));
             }
-            Answer::Records(count, reply) => {
-                let _ = reply.send(records.by_ref().take(count).collect());
+            Asker::Records(count, reply) => {
+                let answer = records.by_ref().take(count).collect();
+                let _ = reply.map(|reply| reply.send(answer));
             }
         }
     }
