@@ -35,7 +35,7 @@ impl TypedMetric for Histogram {
 
 impl EncodeMetric for Histogram {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let bounds = BOUNDS.iter().copied().chain([f64::MAX]);
+        let bounds = BOUNDS.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> =
             bounds.zip(self.0.buckets.iter().map(|bucket| bucket.load(Relaxed))).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();
