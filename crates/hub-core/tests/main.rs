@@ -1,6 +1,17 @@
 //! The conformance suite over the stores of this crate, and what the engine does when things go wrong.
 #![allow(clippy::unwrap_used)]
 
+#[path = "main/faults.rs"]
+mod faults;
+#[path = "main/groups.rs"]
+mod groups;
+#[path = "main/limits.rs"]
+mod limits;
+#[path = "main/metrics.rs"]
+mod metrics;
+#[path = "main/world.rs"]
+mod world;
+
 use hub_core::MemoryStore;
 use hub_core::store::{Durability, EventStore};
 use hub_core::testkit::FaultyStore;

@@ -1,0 +1,134 @@
+//! The numbers of the contract, by their names.
+
+use crate::world::{World, consume, next};
+use hub_core::testkit::Fault;
+use hub_core::{Config, Position, TopicSettings};
+
+/// The value of one series; `labels` as the encoder writes them.
+fn series(text: &str, name: &str, labels: &str) -> f64 {
+    let start = if labels.is_empty() { format!("{name} ") } else { format!("{name}{{{labels}}} ") };
+    let line = text.lines().find_map(|line| line.strip_prefix(&start));
+    line.unwrap_or_else(|| panic!("no series {start}in:\n{text}")).parse().unwrap()
+}
+
+const GROUP: &str = "topic=\"t\",group=\"g\"";
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_to_events_is_counted() {
+    let world = World::new().await;
+    let mut sub = world.bus.subscribe("t").group("g").max_attempts(2).open().await.unwrap();
+    world.fill("t", 1..=4).await;
+    consume(&mut sub, 2).await;
+    next(&mut sub).await.nack("one").unwrap();
+    let held = next(&mut sub).await;
+    next(&mut sub).await.nack("two").unwrap();
+    world.clock.advance(1_000).await;
+    let text = world.metrics();
+    assert_eq!(series(&text, "events_published_total", "topic=\"t\""), 4.0);
+    assert_eq!(series(&text, "events_published_total", "topic=\"dlq.t\""), 1.0);
+    assert_eq!(series(&text, "events_delivered_total", GROUP), 5.0);
+    assert_eq!(series(&text, "events_acked_total", GROUP), 2.0);
+    assert_eq!(series(&text, "events_nacked_total", GROUP), 2.0);
+    assert_eq!(series(&text, "events_redelivered_total", GROUP), 1.0);
+    assert_eq!(series(&text, "events_deadlettered_total", GROUP), 1.0);
+    assert_eq!(series(&text, "events_inflight", GROUP), 1.0);
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn durations_are_histograms() {
+    let world = World::with(Config { tail_bytes: 1, ..Config::default() }).await;
+    world.fill("t", 1..=2).await;
+    world.clock.advance(30).await;
+    let mut sub = world.bus.subscribe("t").group("g").from(Position::Earliest).open().await.unwrap();
+    let held = next(&mut sub).await;
+    world.clock.advance(700).await;
+    held.ack().unwrap();
+    let text = world.metrics();
+    assert_eq!(series(&text, "delivery_handler_duration_ms_sum", GROUP), 700.0);
+    assert_eq!(series(&text, "delivery_handler_duration_ms_count", GROUP), 1.0);
+    assert_eq!(series(&text, "delivery_handler_duration_ms_bucket", &format!("le=\"250.0\",{GROUP}")), 0.0);
+    assert_eq!(series(&text, "delivery_handler_duration_ms_bucket", &format!("le=\"1000.0\",{GROUP}")), 1.0);
+    assert_eq!(series(&text, "delivery_handler_duration_ms_bucket", &format!("le=\"+Inf\",{GROUP}")), 1.0);
+    assert_eq!(series(&text, "delivery_latency_ms_sum", GROUP), 30.0);
+    assert!(series(&text, "subscribe_poll_duration_ms_count", GROUP) >= 1.0);
+    assert!(series(&text, "store_commit_duration_ms_count", "") >= 2.0);
+    assert_eq!(series(&text, "store_commit_batch_events_sum", ""), 2.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_in_flight_once_everybody_is_gone() {
+    let world = World::new().await;
+    world.fill("t", 1..=6).await;
+    let join = || world.bus.subscribe("t").group("g").from(Position::Earliest).ack_timeout(1_000);
+    let mut one = join().open().await.unwrap();
+    next(&mut one).await.nack_after(60_000, "later").unwrap();
+    next(&mut one).await;
+    world.clock.advance(5_000).await; // expiries
+    world.bus.set_cursor("t", "g", Position::AfterSeq(1)).await.unwrap();
+    next(&mut one).await;
+    let two = join().open().await.unwrap();
+    drop(one);
+    two.close();
+    assert_eq!(series(&world.metrics(), "events_inflight", GROUP), 0.0);
+    let three = join().open().await.unwrap();
+    assert_eq!(series(&world.metrics(), "events_inflight", GROUP), 5.0);
+    world.bus.delete_group("t", "g").await.unwrap();
+    assert_eq!(series(&world.metrics(), "events_inflight", GROUP), 0.0);
+    drop(three);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_is_not_published_twice() {
+    let world = World::new().await;
+    let id = hub_core::EventId::from_bytes([1; 16]);
+    for _ in 0..3 {
+        world.bus.publish("t", serde_json::json!(1)).id(id).await.unwrap();
+    }
+    assert_eq!(series(&world.metrics(), "events_published_total", "topic=\"t\""), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_are_bounded() {
+    let world = World::with(Config { metric_labels: 3, ..Config::default() }).await;
+    for n in 0..10 {
+        world.fill(&format!("t{n}"), [1, 2]).await;
+    }
+    let mut subs = Vec::new();
+    for group in ["a", "b", "c", "d", "e"] {
+        let mut sub = world.bus.subscribe("t0").group(group).from(Position::Earliest).open().await.unwrap();
+        consume(&mut sub, 2).await;
+        subs.push(sub);
+    }
+    let text = world.metrics();
+    let published = text.lines().filter(|line| line.starts_with("events_published_total{")).count();
+    assert_eq!(published, 4, "three topics and the others:\n{text}");
+    assert_eq!(series(&text, "events_published_total", "topic=\"_other\""), 14.0);
+    assert_eq!(series(&text, "events_acked_total", "topic=\"t0\",group=\"_other\""), 4.0);
+    assert_eq!(text.lines().filter(|line| line.starts_with("events_acked_total{")).count(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_a_group_did_not_get_are_counted() {
+    let settings = TopicSettings { retention_days: Some(1), ..TopicSettings::default() };
+    let world = World::with(Config::default().topic("t", settings).unwrap()).await;
+    let sub = world.bus.subscribe("t").group("g").open().await.unwrap();
+    sub.close();
+    world.fill("t", 1..=5).await;
+    world.clock.jump(2 * 24 * 60 * 60 * 1000);
+    world.fill("t", [6]).await;
+    world.bus.clean("t").await.unwrap();
+    assert_eq!(series(&world.metrics(), "events_truncated_total", GROUP), 5.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_saves_are_counted() {
+    let world = World::new().await;
+    world.fill("t", [1]).await;
+    let mut sub = world.bus.subscribe("t").group("g").from(Position::Earliest).open().await.unwrap();
+    world.clock.advance(1_000).await;
+    world.break_all("commit", Fault::Refuse);
+    consume(&mut sub, 1).await;
+    world.clock.advance(150).await;
+    assert!(series(&world.metrics(), "group_save_failures_total", "") >= 1.0);
+}
