@@ -44,7 +44,7 @@ impl Pass {
             match clean(engine, &topic).await {
                 Ok(_) => drop(self.cleaned.insert(topic.name.to_string(), (last, now))),
                 Err(error) => {
-                    tracing::warn!(topic = %topic.name, %error, "cleaning failed, trying again later")
+                    tracing::warn!(topic = %topic.name, %error, "cleaning failed, trying again later");
                 }
             }
         }
@@ -72,7 +72,7 @@ impl Pass {
                 match delete(engine, &label, &group).await {
                     Ok(_) => tracing::info!(label, %group, days, "a group without members has expired"),
                     Err(error) => {
-                        tracing::warn!(label, %group, %error, "an expired group could not be deleted")
+                        tracing::warn!(label, %group, %error, "an expired group could not be deleted");
                     }
                 }
             }

@@ -51,6 +51,7 @@ impl Position {
 }
 
 /// A read that the store did not answer.
+#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(crate) fn refused(error: StoreError) -> Error {
     Error::unavailable(error.to_string())
 }

@@ -212,7 +212,7 @@ pub(crate) async fn delete(engine: &Arc<Engine>, label: &str, name: &GroupName) 
         }
         // Groups of topics born meanwhile are among them; those were never saved, as saves are held up.
         let groups = engine.fans.remove(engine, label, name, &deleted(name));
-        return Ok(remove(groups));
+        return Ok(remove(&groups));
     }
     let group = engine.find(label).and_then(|topic| topic.group(name));
     let group = group.ok_or_else(|| Error::bad_request(format!("topic {label} has no group {name}")))?;
@@ -222,7 +222,7 @@ pub(crate) async fn delete(engine: &Arc<Engine>, label: &str, name: &GroupName) 
         )));
     }
     write_gone(engine, Vec::new(), std::slice::from_ref(&group)).await?;
-    Ok(remove(vec![group]))
+    Ok(remove(&[group]))
 }
 
 /// Deletes the groups called `name` that a subscription made on `topics`.
@@ -231,7 +231,7 @@ async fn delete_driven(engine: &Arc<Engine>, topics: Vec<Arc<Topic>>, name: &Gro
     let groups = topics.iter().filter_map(|topic| topic.group(name));
     let groups: Vec<_> = groups.filter(|group| group.record().driven).collect();
     write_gone(engine, Vec::new(), &groups).await?;
-    Ok(remove(groups))
+    Ok(remove(&groups))
 }
 
 /// Stores that groups are gone. If it is not known whether that was stored, they are stored again.
@@ -248,8 +248,8 @@ async fn write_gone(engine: &Engine, mut records: Vec<Record>, groups: &[Arc<Gro
     written
 }
 
-fn remove(groups: Vec<Arc<Group>>) -> usize {
-    for group in &groups {
+fn remove(groups: &[Arc<Group>]) -> usize {
+    for group in groups {
         group.topic.groups.write().remove(&group.name);
         group.delete(&deleted(&group.name));
     }

@@ -139,7 +139,7 @@ impl Subscription {
         match self.place.take() {
             Some(Place::One(group)) => group.leave(self.id, blame),
             Some(Place::Many(label, group)) => {
-                self.engine.fans.leave(&self.engine, &label, &group, self.id, blame)
+                self.engine.fans.leave(&self.engine, &label, &group, self.id, blame);
             }
             None => {}
         }

@@ -116,7 +116,11 @@ impl EventStore for MemoryStore {
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed> {
         let events = self.append(commit.events, commit.now);
-        let records = commit.records.into_iter().map(|record| Ok(self.write(record))).collect();
+        let write = |record| {
+            self.write(record);
+            Ok(())
+        };
+        let records = commit.records.into_iter().map(write).collect();
         Box::pin(ready(Committed { events, records }))
     }
 
