@@ -18,6 +18,7 @@ pub(super) mod publish;
 pub(super) mod reading;
 pub(super) mod reasons;
 pub(super) mod restart;
+pub(super) mod retention;
 pub(super) mod retries;
 pub(super) mod saved;
 mod tools;

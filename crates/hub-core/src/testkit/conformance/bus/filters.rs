@@ -81,8 +81,11 @@ pub(in super::super) async fn a_group_that_wants_nothing_settles_everything(lab:
 pub(in super::super) async fn a_function_refuses_on_the_members_side(lab: Lab) {
     let bus = lab.bus().await;
     mixed(&bus).await;
-    let join =
-        bus.subscribe("t").group("g").from(Position::Earliest).filter_fn(|event| value(event).is_multiple_of(2));
+    let join = bus
+        .subscribe("t")
+        .group("g")
+        .from(Position::Earliest)
+        .filter_fn(|event| value(event).is_multiple_of(2));
     let mut sub = join.open().await.unwrap();
     assert_eq!(consume(&mut sub, 3).await, [2, 4, 6]);
     assert_silent(&mut sub).await;

@@ -2,7 +2,7 @@
 
 use super::super::Lab;
 use super::tools::{fill, floor, soon, value};
-use crate::{Bus, Clock, Position};
+use crate::{Bus, Position};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -34,25 +34,6 @@ pub(in super::super) async fn publish_then_subscribe_from_earliest_delivers_and_
     assert_eq!(soon(got.recv()).await.as_deref(), Some("two"));
     settled(&bus, 2).await;
     assert_eq!(bus.get_cursor("t", "g").await.unwrap().unwrap().last_id, Some(two.id));
-}
-
-/// The second of the seeds' two tests.
-pub(in super::super) async fn an_event_that_a_handler_refused_is_back_within_80_ms(lab: Lab) {
-    let bus = lab.bus().await;
-    let attempts = Arc::new(AtomicUsize::new(0));
-    let counted = attempts.clone();
-    let handler = move |_| {
-        let first = counted.fetch_add(1, SeqCst) == 0;
-        async move { if first { Err("boom") } else { Ok(()) } }
-    };
-    let _running = bus.subscribe("t").group("g").from(Position::Earliest).handler(handler).await.unwrap();
-    let start = lab.clock().steady();
-    fill(&bus, "t", [1]).await;
-    assert_eq!(floor(&bus, "t", "g").await, 0, "the cursor stays");
-    lab.pass(80).await;
-    assert_eq!(attempts.load(SeqCst), 2);
-    assert_eq!(floor(&bus, "t", "g").await, 1);
-    assert_eq!(lab.clock().steady() - start, 80);
 }
 
 pub(in super::super) async fn a_panic_is_a_nack(lab: Lab) {

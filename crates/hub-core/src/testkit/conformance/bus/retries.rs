@@ -1,8 +1,10 @@
 //! Backoff, deadlines, disconnects: when an event comes back, and what counts as a failure.
 
 use super::super::Lab;
-use super::tools::{assert_silent, code, consume, fill, hold, next, value, values};
+use super::tools::{assert_silent, code, consume, fill, floor, hold, next, value, values};
 use crate::{Bus, Clock, Code, Millis, Position, Subscription};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const HALF_A_DAY: Millis = 12 * 60 * 60 * 1000;
 
@@ -181,4 +183,23 @@ pub(in super::super) async fn others_go_on_while_one_member_is_paused(lab: Lab) 
     fill(&bus, "t", 1..=4).await;
     assert_eq!(consume(&mut b, 4).await, [1, 2, 3, 4]);
     assert_silent(&mut a).await;
+}
+
+/// The second of the seeds' two tests.
+pub(in super::super) async fn an_event_that_a_handler_refused_is_back_within_80_ms(lab: Lab) {
+    let bus = lab.bus().await;
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = attempts.clone();
+    let handler = move |_| {
+        let first = counted.fetch_add(1, SeqCst) == 0;
+        async move { if first { Err("boom") } else { Ok(()) } }
+    };
+    let _running = bus.subscribe("t").group("g").from(Position::Earliest).handler(handler).await.unwrap();
+    let start = lab.clock().steady();
+    fill(&bus, "t", [1]).await;
+    assert_eq!(floor(&bus, "t", "g").await, 0, "the cursor stays");
+    lab.pass(80).await;
+    assert_eq!(attempts.load(SeqCst), 2);
+    assert_eq!(floor(&bus, "t", "g").await, 1);
+    assert_eq!(lab.clock().steady() - start, 80);
 }
