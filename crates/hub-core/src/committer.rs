@@ -181,6 +181,10 @@ impl Committer {
     async fn wait_for_room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
         // More than the whole queue is admitted alone.
         let permits = bytes.clamp(1, self.capacity) as u32;
+        // Free room is given to those who wait first, so taking it is no jumping of the queue.
+        if let Ok(room) = self.room.clone().try_acquire_many_owned(permits) {
+            return Ok(room);
+        }
         let acquire = self.room.clone().acquire_many_owned(permits);
         match tokio::time::timeout(Duration::from_millis(self.timeout), acquire).await {
             Ok(Ok(room)) => Ok(room),

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use hub_proto::{Error, Event, EventId, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// A subscription whose events are settled by id. The same id is never in hand twice: ids are unique per topic, so over
 /// several topics a second one waits until the first is settled.
@@ -61,6 +61,7 @@ impl ById {
 
     /// See [`recv`](Self::recv).
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Handed>> {
+        let budget = ready!(tokio::task::coop::poll_proceed(cx));
         loop {
             let delivery = match self.freed.pop_front() {
                 Some(delivery) => delivery,
@@ -71,6 +72,7 @@ impl ById {
                 },
             };
             if let Some(handed) = self.hand_out(delivery) {
+                budget.made_progress();
                 return Poll::Ready(Ok(handed));
             }
         }

@@ -10,7 +10,7 @@ use hub_proto::{Error, GroupName, Result};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// A stream of events leased to this member. Each is to be acked, or nacked, in any order and from any task.
 ///
@@ -53,7 +53,7 @@ impl Subscription {
 
     /// The next event if one is here already.
     pub fn try_recv(&mut self) -> Option<Result<Delivery>> {
-        match self.poll_recv(&mut Context::from_waker(std::task::Waker::noop())) {
+        match self.poll_taken(&mut Context::from_waker(std::task::Waker::noop())) {
             Poll::Ready(delivery) => Some(delivery),
             Poll::Pending => None,
         }
@@ -61,6 +61,15 @@ impl Subscription {
 
     /// See [`recv`](Self::recv).
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Delivery>> {
+        // A consumer with a backlog lets others run now and then: the committer shares its thread.
+        let budget = ready!(tokio::task::coop::poll_proceed(cx));
+        self.poll_taken(cx).map(|delivery| {
+            budget.made_progress();
+            delivery
+        })
+    }
+
+    fn poll_taken(&mut self, cx: &mut Context<'_>) -> Poll<Result<Delivery>> {
         loop {
             while let Some(delivery) = self.queue.pop_front() {
                 if !delivery.group.take(delivery.lease, &delivery.event) {

@@ -114,6 +114,8 @@ impl Watch {
     ///
     /// Cancel safe.
     pub async fn recv(&mut self) -> Result<Watched> {
+        // A reader with a backlog lets others run now and then.
+        tokio::task::coop::consume_budget().await;
         loop {
             if let Some(watched) = self.queue.pop_front() {
                 return Ok(watched);
@@ -130,6 +132,7 @@ impl Watch {
                     }
                 }
                 None => tokio::select! {
+                    biased;
                     () = self.engine.stopping.cancelled() => return Err(stopped()),
                     () = self.signal.notify.notified() => {}
                 },
