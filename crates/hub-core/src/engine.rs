@@ -17,6 +17,7 @@ use hub_proto::{Draft, Error, IdGenerator, NewEvent, Result, TopicName};
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -36,6 +37,7 @@ pub(crate) struct Engine {
     /// No new work; tasks come to their end.
     pub stopping: CancellationToken,
     pub tasks: TaskTracker,
+    runtime: Handle,
     /// Handlers at work: a stop waits for what they have begun before it saves.
     pub handlers: TaskTracker,
     topics: RwLock<HashMap<TopicName, Arc<Topic>, RandomState>>,
@@ -75,6 +77,7 @@ impl Engine {
             structure: tokio::sync::Mutex::default(),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            runtime: Handle::current(),
             handlers: TaskTracker::new(),
             topics: RwLock::default(),
             ids,
@@ -202,8 +205,9 @@ impl Engine {
         self.members.fetch_add(1, Relaxed)
     }
 
+    /// Starts a task on the runtime that the bus was opened on, from any thread.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(task);
+        self.tasks.spawn_on(task, &self.runtime);
     }
 
     /// Refuses what comes after a stop.

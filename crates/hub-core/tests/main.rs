@@ -9,6 +9,8 @@ mod groups;
 mod limits;
 #[path = "main/metrics.rs"]
 mod metrics;
+#[path = "main/threads.rs"]
+mod threads;
 #[path = "main/world.rs"]
 mod world;
 
