@@ -7,9 +7,12 @@
 //!
 //! The same seed gives the same run. A failing one is shrunk to the few steps that matter.
 
+mod checks;
 mod model;
 mod op;
 mod rng;
+mod steps;
+mod target;
 mod world;
 
 pub use op::Op;

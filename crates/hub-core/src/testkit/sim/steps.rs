@@ -1,0 +1,433 @@
+//! The steps, carried out on the real engine.
+
+use super::SimStore;
+use super::model::{Group, Lease, Model};
+use super::op::Op;
+use super::target::{group_name, start};
+use super::world::{At, BORN, Held, Life, Member, Sent, Step, TOPICS, World, known, settle};
+use crate::Millis;
+use crate::group::delivery::Delivery;
+use crate::group::options::GroupOptions;
+use crate::position::Position;
+use crate::testkit::Fault;
+use hub_proto::{Code, EventId, NewEvent, Payload, Result as HubResult, TopicName};
+use std::collections::BTreeMap;
+
+impl<S: SimStore> World<'_, S> {
+    pub(super) async fn carry_out(&mut self, op: &Op, life: &mut Life) -> Step {
+        self.tick(life);
+        match *op {
+            Op::Publish { topic, key, count } => {
+                let topic = TOPICS[(topic % TOPICS.len() as u64) as usize];
+                let events = (0..count).map(|_| self.event(topic, key)).collect();
+                self.publish(life, events).await
+            }
+            Op::Birth { topic } => {
+                let event = self.event(&format!("p.{}", topic % BORN), topic % 3);
+                self.publish(life, vec![event]).await
+            }
+            Op::Republish { which } => {
+                let known = self.unknown.len() + self.published.len();
+                if known == 0 {
+                    return Ok(());
+                }
+                let at = (which % known as u64) as usize;
+                let event = match at.checked_sub(self.unknown.len()) {
+                    None => self.unknown.swap_remove(at).1,
+                    Some(at) => self.published[at].1.clone(),
+                };
+                self.publish(life, vec![event]).await
+            }
+            Op::Conflict { which } => self.conflict(life, which).await,
+            Op::Join { group, window, ack_timeout } => self.join(life, group, window, ack_timeout).await,
+            Op::Receive { member, count } => self.receive(life, member, count).await,
+            Op::Ack { member, which } => self.settle_one(
+                life,
+                member,
+                which,
+                |held| held.delivery.ack(),
+                |model, held| {
+                    model.acked(&held.at, held.seq());
+                },
+            ),
+            Op::AckAll { member } => {
+                let Some(at) = pick(&life.members, member) else { return Ok(()) };
+                for _ in 0..life.members[at].hand.len() {
+                    self.settle_one(
+                        life,
+                        member,
+                        0,
+                        |held| held.delivery.ack(),
+                        |model, held| {
+                            model.acked(&held.at, held.seq());
+                        },
+                    )?;
+                }
+                Ok(())
+            }
+            Op::Nack { member, which, delay } => {
+                let delay = (delay > 0).then_some(delay);
+                let nack = |held: &Held| match delay {
+                    Some(delay) => held.delivery.nack_after(delay, "simulated"),
+                    None => held.delivery.nack("simulated"),
+                };
+                self.settle_one(life, member, which, nack, |model, held| {
+                    model.nacked(&held.at, held.seq(), delay);
+                })
+            }
+            Op::Extend { member, which, millis } => self.extend(life, member, which, millis),
+            Op::AckStale { which } => match pick(&life.stale, which) {
+                Some(at) => self.refused(&life.stale[at], life.stale[at].delivery.ack()),
+                None => Ok(()),
+            },
+            Op::AckOther { member, other } => self.ack_other(life, member, other),
+            Op::Disconnect { member } => self.leave(life, member, true),
+            Op::Leave { member } => self.leave(life, member, false),
+            Op::Pause { member } => {
+                if let Some(at) = pick(&life.members, member) {
+                    let member = &mut life.members[at];
+                    member.paused = !member.paused;
+                    if member.paused { member.subscription.pause() } else { member.subscription.resume() }
+                }
+                Ok(())
+            }
+            Op::Wait { millis } => {
+                life.clock.advance(millis).await;
+                Ok(())
+            }
+            Op::Jump { millis } => {
+                life.clock.jump(millis);
+                Ok(())
+            }
+            Op::Fault { kind, calls } => {
+                let millis = 10 + kind % 700;
+                let kinds = [Fault::Refuse, Fault::LoseAnswer, Fault::Delay(millis), Fault::Stall(millis)];
+                let mut faults = self.faults.lock();
+                (faults.kind, faults.left) = (Some(kinds[(kind % 4) as usize]), calls);
+                Ok(())
+            }
+            Op::Clean { topic } => {
+                // A failing store is allowed to fail.
+                let _ = life.bus.clean(TOPICS[(topic % TOPICS.len() as u64) as usize]).await;
+                Ok(())
+            }
+            Op::SetCursor { group, to } => self.set_cursor(life, group, to).await,
+            Op::Delete { group } => self.delete(life, group).await,
+            Op::Crash { .. } | Op::Restart => Ok(()),
+        }
+    }
+
+    pub(super) fn event(&mut self, topic: &str, key: u64) -> NewEvent {
+        self.next_payload += 1;
+        let tombstone = topic == "c.state" && key > 0 && self.rng.chance(15);
+        let payload = if tombstone {
+            Payload::null()
+        } else {
+            Payload::from(serde_json::json!({"n": self.next_payload}))
+        };
+        let mut event = NewEvent::new(topic.parse().expect("a valid name"), payload);
+        event.options.key = (key > 0).then(|| format!("k{key}"));
+        event
+    }
+
+    pub(super) async fn publish(&mut self, life: &mut Life, mut events: Vec<NewEvent>) -> Step {
+        let mut ids = Vec::new();
+        for event in &mut events {
+            // Chosen here, so that an event whose answer is lost can be sent again.
+            let id = event.options.id.unwrap_or_else(|| {
+                EventId::derived(&[b"sim", &self.next_payload.to_be_bytes(), &ids.len().to_be_bytes()])
+            });
+            event.options.id = Some(id);
+            ids.push((id, event.clone()));
+        }
+        let bus = life.bus.clone();
+        let answer = tokio::spawn(async move { bus.publish_batch(events).await });
+        life.sent.push(Sent { ids, answer });
+        settle().await;
+        Ok(())
+    }
+
+    /// Looks at the answers that have come.
+    pub(super) async fn answers(&mut self, life: &mut Life) -> Step {
+        let (done, rest): (Vec<_>, Vec<_>) = life.sent.drain(..).partition(|sent| sent.answer.is_finished());
+        life.sent = rest;
+        for sent in done {
+            let results = sent.answer.await.map_err(|error| format!("a publish panicked: {error}"))?;
+            for ((id, event), result) in sent.ids.into_iter().zip(results) {
+                match result {
+                    Ok(receipt) => {
+                        let log = self.model.topics.get(&event.topic);
+                        let known = log.and_then(|log| log.events.get(receipt.seq as usize - 1));
+                        if known.is_none_or(|known| known.id != id) {
+                            return Err(format!(
+                                "{id} was answered with seq {} and is not there",
+                                receipt.seq
+                            ));
+                        }
+                        self.published.push((id, event));
+                    }
+                    Err(error) if error.code == Code::Unavailable => self.unknown.push((id, event)),
+                    Err(error) => return Err(format!("a publish was refused: {error}")),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn conflict(&mut self, life: &mut Life, which: u64) -> Step {
+        let Some(at) = pick(&self.published, which).filter(|_| self.healthy(life)) else { return Ok(()) };
+        let mut event = self.published[at].1.clone();
+        event.payload = Payload::from(serde_json::json!("another"));
+        match life.bus.send(event).await {
+            Err(error) if error.code == Code::IdConflict => Ok(()),
+            other => Err(format!("a conflicting id was answered with {other:?}")),
+        }
+    }
+
+    pub(super) async fn join(
+        &mut self,
+        life: &mut Life,
+        group: u64,
+        window: u64,
+        ack_timeout: Millis,
+    ) -> Step {
+        let at = (group % self.targets.len() as u64) as usize;
+        if !self.existing.contains(&at) && !self.healthy(life) {
+            return Ok(());
+        }
+        let target = &self.targets[at];
+        let subscribe = match target.topics {
+            [] => life.bus.subscribe(target.label),
+            topics => life.bus.subscribe_all(target.label, topics.iter().copied()),
+        };
+        let subscribe = subscribe.group(target.group).options(target.request.clone()).from(target.from);
+        let subscription = subscribe.max_in_flight(window as usize).ack_timeout(ack_timeout).open().await;
+        let subscription = subscription.map_err(|error| format!("joining {}: {error}", target.group))?;
+        if self.existing.insert(at) {
+            let covered: Vec<_> = self.model.topics.iter().filter(|(name, _)| target.covers(name)).collect();
+            let starts: Vec<_> =
+                covered.iter().map(|(name, log)| ((*name).clone(), start(target, log))).collect();
+            for (topic, start) in starts {
+                self.found(at, topic, start);
+            }
+        }
+        let id = self.next_member;
+        self.next_member += 1;
+        life.members.push(Member {
+            id,
+            target: at,
+            subscription,
+            window,
+            ack_timeout,
+            paused: false,
+            hand: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// The model gets a group.
+    pub(super) fn found(&mut self, target: usize, topic: TopicName, start: u64) {
+        let target = &self.targets[target];
+        let options = target.request.over(&GroupOptions::default());
+        let group = Group::new(&topic, options, start);
+        self.model.groups.insert((topic, group_name(target)), group);
+    }
+
+    pub(super) async fn receive(&mut self, life: &mut Life, member: u64, count: u64) -> Step {
+        let Some(at) = pick(&life.members, member) else { return Ok(()) };
+        let mut patience = 3;
+        let mut left = count;
+        while left > 0 {
+            self.tick(life);
+            match life.members[at].subscription.try_recv() {
+                Some(Ok(delivery)) => {
+                    self.sync().await?;
+                    self.delivered(&mut life.members[at], delivery)?;
+                    left -= 1;
+                }
+                Some(Err(error)) => return Err(format!("a subscription ended: {error}")),
+                None if patience > 0 => {
+                    patience -= 1;
+                    settle().await;
+                }
+                None => return self.nothing_owed(life, at),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn delivered(&mut self, member: &mut Member, delivery: Delivery) -> Step {
+        let target = &self.targets[member.target];
+        let event = delivery.event();
+        let at = (event.topic().clone(), group_name(target));
+        let attempt = delivery.attempt();
+        let now = self.model.now;
+        let epoch = delivery.lease.epoch;
+        let lease = Lease { member: member.id, attempt, epoch, deadline: now + member.ack_timeout };
+        self.model.delivered(&at, event.seq(), &known(event), lease)?;
+        self.stats.deliveries += 1;
+        self.stats.redeliveries += u64::from(attempt > 1);
+        self.note(event.seq() << 8 | u64::from(attempt));
+        self.say(|| format!("{now}: {at:?} gives {} to {lease:?}", delivery.event().seq()));
+        member.hand.push(Held { delivery, at, lease, since: now });
+        let held = member.hand.iter().filter(|held| self.holds(held)).count() as u64;
+        if held > member.window {
+            return Err(format!(
+                "member {} holds {held} events with a window of {}",
+                member.id, member.window
+            ));
+        }
+        Ok(())
+    }
+
+    /// A member got nothing: then there must be nothing for it.
+    pub(super) fn nothing_owed(&mut self, life: &Life, at: usize) -> Step {
+        let member = &life.members[at];
+        let alone = life.members.iter().filter(|other| other.target == member.target).count() == 1;
+        let held = member.hand.iter().filter(|held| self.holds(held)).count() as u64;
+        if member.paused || !alone || held >= member.window || !self.healthy(life) {
+            return Ok(());
+        }
+        let group = group_name(&self.targets[member.target]);
+        for at in self.model.groups.keys().filter(|at| at.1 == group).cloned().collect::<Vec<_>>() {
+            if let Some(seq) = self.model.owed(&at, self.config.max_parked / 2) {
+                let status = life.bus.group(&at.0, &at.1);
+                return Err(format!(
+                    "member {} gets nothing, though {seq} of {at:?} is due: {status:?}",
+                    member.id
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn holds(&self, held: &Held) -> bool {
+        self.model.holds(&held.at, held.seq(), held.lease)
+    }
+
+    /// Acks or nacks something in hand; whether that is allowed is the model's to say.
+    pub(super) fn settle_one(
+        &mut self,
+        life: &mut Life,
+        member: u64,
+        which: u64,
+        how: impl Fn(&Held) -> HubResult<()>,
+        tell: impl Fn(&mut Model, &Held),
+    ) -> Step {
+        let Some(member) = pick(&life.members, member) else { return Ok(()) };
+        let member = &mut life.members[member];
+        let Some(at) = pick(&member.hand, which) else { return Ok(()) };
+        let held = member.hand.swap_remove(at);
+        let answer = how(&held);
+        let now = self.model.now;
+        self.say(|| format!("{now}: {} of {:?} by {:?}: {answer:?}", held.seq(), held.at, held.lease));
+        match self.holds(&held) {
+            true => {
+                answer.map_err(|error| {
+                    format!("the holder of {} of {:?} was refused: {error}", held.seq(), held.at)
+                })?;
+                tell(&mut self.model, &held);
+                self.stats.acks += 1;
+            }
+            false => self.refused(&held, answer)?,
+        }
+        if life.stale.len() >= 20 {
+            life.stale.remove(0);
+        }
+        life.stale.push(held);
+        Ok(())
+    }
+
+    pub(super) fn refused(&mut self, held: &Held, answer: HubResult<()>) -> Step {
+        match answer {
+            Err(error) if error.code == Code::UnknownId => {
+                self.stats.refused += 1;
+                Ok(())
+            }
+            other => Err(format!("{} of {:?} is not held and got {other:?}", held.seq(), held.at)),
+        }
+    }
+
+    pub(super) fn extend(&mut self, life: &mut Life, member: u64, which: u64, millis: Millis) -> Step {
+        let Some(member) = pick(&life.members, member) else { return Ok(()) };
+        let Some(at) = pick(&life.members[member].hand, which) else { return Ok(()) };
+        let held = &life.members[member].hand[at];
+        match (self.holds(held), held.delivery.extend(millis)) {
+            (true, Ok(_)) => self.model.extended(&held.at, held.seq(), self.model.now + millis),
+            (false, Err(error)) if error.code == Code::UnknownId => {}
+            (holds, answer) => return Err(format!("extending a lease (held: {holds}) got {answer:?}")),
+        }
+        Ok(())
+    }
+
+    pub(super) fn ack_other(&mut self, life: &Life, member: u64, other: u64) -> Step {
+        let (Some(a), Some(b)) = (pick(&life.members, member), pick(&life.members, other)) else {
+            return Ok(());
+        };
+        let (Some(mine), Some(theirs)) = (life.members[a].hand.first(), life.members[b].hand.first()) else {
+            return Ok(());
+        };
+        if mine.delivery.lease.member == theirs.delivery.lease.member {
+            return Ok(());
+        }
+        let lease =
+            crate::group::delivery::Lease { member: mine.delivery.lease.member, ..theirs.delivery.lease };
+        self.refused(theirs, theirs.delivery.group.ack(lease))
+    }
+
+    pub(super) fn leave(&mut self, life: &mut Life, member: u64, vanish: bool) -> Step {
+        let Some(at) = pick(&life.members, member) else { return Ok(()) };
+        let member = life.members.swap_remove(at);
+        let mut blamed: Vec<(At, u64)> = Vec::new();
+        if vanish {
+            let mut oldest: BTreeMap<&At, &Held> = BTreeMap::new();
+            for held in member.hand.iter().filter(|held| self.holds(held)) {
+                let first = oldest.entry(&held.at).or_insert(held);
+                if held.seq() < first.seq() {
+                    *first = held;
+                }
+            }
+            let earliest = oldest.values().map(|held| held.since).min();
+            let to_blame = oldest.values().filter(|held| Some(held.since) == earliest);
+            blamed = to_blame.map(|held| (held.at.clone(), held.seq())).collect();
+            drop(member.subscription);
+        } else {
+            member.subscription.close();
+        }
+        self.model.left(member.id, &blamed);
+        Ok(())
+    }
+
+    pub(super) async fn set_cursor(&mut self, life: &mut Life, group: u64, to: u64) -> Step {
+        if !self.healthy(life) {
+            return Ok(());
+        }
+        let groups: Vec<At> = self.model.groups.keys().cloned().collect();
+        let Some(at) = pick(&groups, group).map(|at| &groups[at]) else { return Ok(()) };
+        let seq = to % (self.model.topics[&at.0].last() + 1);
+        let set = life.bus.set_cursor(&at.0, &at.1, Position::AfterSeq(seq)).await;
+        set.map_err(|error| format!("setting the cursor of {at:?} to {seq}: {error}"))?;
+        self.model.set_cursor(at, seq);
+        Ok(())
+    }
+
+    pub(super) async fn delete(&mut self, life: &mut Life, group: u64) -> Step {
+        let at = (group % self.targets.len() as u64) as usize;
+        if !self.healthy(life) || !self.existing.remove(&at) {
+            return Ok(());
+        }
+        let target = &self.targets[at];
+        let deleted = life.bus.delete_group(target.label, target.group).await;
+        deleted.map_err(|error| format!("deleting {}: {error}", target.group))?;
+        let name = group_name(target);
+        self.model.groups.retain(|at, _| at.1 != name);
+        life.members.retain(|member| member.target != at);
+        life.stale.retain(|held| held.at.1 != name);
+        Ok(())
+    }
+}
+
+/// An index into `items`, chosen by remainder.
+fn pick<T>(items: &[T], which: u64) -> Option<usize> {
+    (!items.is_empty()).then(|| (which % items.len() as u64) as usize)
+}
