@@ -17,6 +17,7 @@ pub(super) mod positions;
 pub(super) mod publish;
 pub(super) mod reading;
 pub(super) mod reasons;
+pub(super) mod replayed;
 pub(super) mod restart;
 pub(super) mod retention;
 pub(super) mod retries;

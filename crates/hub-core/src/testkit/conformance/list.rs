@@ -56,6 +56,7 @@ macro_rules! conformance_list {
                 compaction_keeps_the_newest_of_each_key,
                 compaction_leaves_keyless_records_alone,
                 a_tombstone_stays_for_its_grace,
+                nothing_above_a_seq_goes_if_so_asked,
                 an_older_value_does_not_come_back_with_a_tombstone_gone,
                 compaction_makes_room_before_size_does,
                 seqs_go_on_after_everything_was_cleaned,
@@ -290,6 +291,12 @@ macro_rules! conformance_list {
             bus::twins [ManualClock] {
                 a_twin_is_not_lost_with_a_lease_that_ran_out,
                 a_held_twin_did_not_fail,
+            }
+            bus::replayed [Reopen] {
+                it_reaches_its_group_and_no_other,
+                watchers_pass_it_over,
+                it_is_nobodys_latest_state,
+                it_overtakes_nothing_and_is_not_overtaken,
             }
             bus::handlers [] {
                 publish_then_subscribe_from_earliest_delivers_and_advances_the_cursor,

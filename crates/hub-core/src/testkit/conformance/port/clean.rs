@@ -73,6 +73,16 @@ pub(in super::super) async fn a_tombstone_stays_for_its_grace(lab: Lab) {
     assert_eq!(port.seqs().await, [3]);
 }
 
+pub(in super::super) async fn nothing_above_a_seq_goes_if_so_asked(lab: Lab) {
+    let port = lab.port().await;
+    port.append(T0, vec![keyed(1, "a"), tombstone(2, "a"), keyed(3, "b"), tombstone(4, "b")]).await;
+    let policy = CleanPolicy { tombstones_before: T0 + 1, keep_above: Some(2), ..COMPACT };
+    port.clean(policy).await;
+    assert_eq!(port.seqs().await, [3, 4], "however overtaken or old it is");
+    port.clean(CleanPolicy { committed_before: Some(T0 + 1), max_bytes: Some(0), ..policy }).await;
+    assert_eq!(port.seqs().await, [3, 4]);
+}
+
 pub(in super::super) async fn an_older_value_does_not_come_back_with_a_tombstone_gone(lab: Lab) {
     let port = lab.port().await;
     port.append(T0, vec![keyed(1, "a"), tombstone(2, "a"), keyed(3, "b")]).await;
