@@ -80,7 +80,7 @@ impl Group {
     fn plan(self: &Arc<Self>, working: bool) -> Option<Plan> {
         let mut inner = self.inner.lock();
         let now = self.engine.clock.steady();
-        self.deliver(&mut inner, super::Pump::All, now);
+        self.deliver(&mut inner, super::pump::Pump::All, now);
         if inner.deleted || (inner.members.is_empty() && !inner.disp.has_burials()) {
             inner.has_task = false;
             return None;

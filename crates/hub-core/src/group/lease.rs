@@ -1,0 +1,115 @@
+//! What a consumer does with an event it was given: take it in hand, settle it, ask for more time.
+
+use super::delivery::Lease;
+use super::dispatch::MemberId;
+use super::pump::Pump;
+use super::{Group, Inner};
+use crate::Millis;
+use hub_proto::{Error, Event, Result, limits};
+use parking_lot::MutexGuard;
+use std::sync::Arc;
+
+impl Group {
+    /// The consumer gets a queued event in hand. False if its lease is over: the consumer never sees it.
+    pub fn take(self: &Arc<Self>, lease: Lease, event: &Event) -> bool {
+        let mut inner = self.inner.lock();
+        let now = self.engine.clock.steady();
+        if lease.epoch != inner.disp.epoch() || !inner.disp.take(lease.member, lease.seq, lease.attempt, now)
+        {
+            return false;
+        }
+        self.mark(&mut inner);
+        drop(inner);
+        self.metrics.delivered.inc();
+        if lease.attempt > 1 {
+            self.metrics.redelivered.inc();
+        }
+        self.metrics.waited(self.engine.clock.wall().saturating_sub(event.committed()), 1);
+        true
+    }
+
+    /// Whether the lease is in force.
+    pub fn is_held(&self, lease: Lease) -> bool {
+        let mut inner = self.inner.lock();
+        lease.epoch == inner.disp.epoch() && inner.disp.is_held(lease.member, lease.seq, lease.attempt)
+    }
+
+    pub fn ack(self: &Arc<Self>, lease: Lease) -> Result<()> {
+        let mut inner = self.inner.lock();
+        let acked = match lease.epoch == inner.disp.epoch() {
+            true => inner.disp.ack(lease.member, lease.seq, Some(lease.attempt)),
+            false => None,
+        };
+        let Some(acked) = acked else { return Err(self.not_held(lease)) };
+        if let Some(taken) = acked.taken {
+            self.metrics.handled(self.engine.clock.steady().saturating_sub(taken));
+        }
+        self.metrics.acked.inc();
+        self.settled(inner, lease.member);
+        Ok(())
+    }
+
+    pub fn nack(self: &Arc<Self>, lease: Lease, delay: Option<Millis>, reason: &str) -> Result<()> {
+        let mut inner = self.inner.lock();
+        let now = self.engine.clock.steady();
+        let reason = shorten(reason, limits::REASON_BYTES);
+        let nacked = match lease.epoch == inner.disp.epoch() {
+            true => inner.disp.nack(lease.member, lease.seq, Some(lease.attempt), delay, reason, now),
+            false => None,
+        };
+        if nacked.is_none() {
+            return Err(self.not_held(lease));
+        }
+        self.metrics.nacked.inc();
+        if inner.disp.has_burials() {
+            self.ensure_task(&mut inner);
+            self.wake.notify_one();
+        }
+        self.settled(inner, lease.member);
+        Ok(())
+    }
+
+    pub fn extend(&self, lease: Lease, extend: Millis) -> Result<Millis> {
+        let mut inner = self.inner.lock();
+        let now = self.engine.clock.steady();
+        let left = match lease.epoch == inner.disp.epoch() {
+            true => inner.disp.extend(lease.member, lease.seq, Some(lease.attempt), extend, now),
+            false => None,
+        };
+        left.ok_or_else(|| self.not_held(lease))
+    }
+
+    /// A member's lease ended by its own word: it has room for one more.
+    pub(super) fn settled(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, member: MemberId) {
+        self.metrics.inflight.dec();
+        self.mark(&mut inner);
+        let waiting = inner.members.get(&member).map(|slot| {
+            slot.mailbox.release(1);
+            slot.mailbox.clone()
+        });
+        let waiting = waiting.filter(|mailbox| mailbox.is_waiting());
+        if waiting.is_some() {
+            inner.disp.roomy(member);
+            self.pump(&mut inner, Pump::All);
+        } else if inner.disp.has_ready() || inner.disp.in_backoff() {
+            self.pump(&mut inner, Pump::Ready);
+        }
+        drop(inner);
+        if let Some(mailbox) = waiting {
+            mailbox.feed();
+        }
+    }
+
+    pub(super) fn not_held(&self, lease: Lease) -> Error {
+        Error::unknown_id(format!(
+            "event {} of topic {} is not held by this member of group {} (attempt {}): it was settled, its lease ran \
+             out, or the cursor was set",
+            lease.seq, self.topic.name, self.name, lease.attempt
+        ))
+    }
+}
+
+/// At most `max` bytes of `text`, cut between characters.
+fn shorten(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
