@@ -17,6 +17,7 @@ use crate::subscribe::{Subscribe, Target as SubscribeTarget, delete};
 use hub_proto::{Error, Event, GroupName, IdGenerator, Key, NewEvent, Payload, Result, TopicName, limits};
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A durable event bus in this process. Clones are handles to the same bus.
 ///
@@ -321,14 +322,20 @@ impl Bus {
     }
 
     /// Stops cleanly: takes nothing more, saves everything, closes the store. After it nothing that was acked is
-    /// delivered again. Subscriptions end with `unavailable`.
+    /// delivered again. Subscriptions end with `unavailable`. Handlers have [`Config::stop_timeout`] to finish.
     pub async fn stop(&self) -> Result<()> {
         let engine = self.engine();
         engine.stopping.cancel();
         // Handlers may take their time, so what is done by now is saved before.
         let _ = engine.saver.flush(engine).await;
         engine.handlers.close();
-        engine.handlers.wait().await;
+        let patience = Duration::from_millis(engine.config.stop_timeout);
+        if tokio::time::timeout(patience, engine.handlers.wait()).await.is_err() {
+            tracing::warn!(
+                handlers = engine.handlers.len(),
+                "stopping without waiting for handlers any longer"
+            );
+        }
         engine.end_members();
         let saved = engine.saver.flush(engine).await;
         engine.committer.close();

@@ -30,6 +30,8 @@ pub struct Config {
     pub publish_timeout: Millis,
     /// What groups have done is saved this long after it, at the latest twice as long.
     pub save_interval: Millis,
+    /// How long a clean stop waits for handlers that are at work.
+    pub stop_timeout: Millis,
     /// How often topics are cleaned and snapshots written.
     pub clean_interval: Millis,
     /// Topics and groups with labels of their own in the metrics; the others share `_other`.
@@ -51,6 +53,7 @@ impl Default for Config {
             queue_bytes: 64 << 20,
             publish_timeout: 20_000,
             save_interval: 100,
+            stop_timeout: 8_000,
             clean_interval: 30_000,
             metric_labels: 1000,
         }

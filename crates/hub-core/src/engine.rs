@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 use hub_proto::{Draft, Error, IdGenerator, NewEvent, Result, TopicName};
 use parking_lot::RwLock;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -43,6 +43,8 @@ pub(crate) struct Engine {
     topics: RwLock<HashMap<TopicName, Arc<Topic>, RandomState>>,
     ids: IdGenerator,
     members: AtomicU64,
+    /// Topics that publishers and subscribers brought into being; the hub's own do not count.
+    user_topics: AtomicUsize,
     /// The wall clock and the steady clock when the hub started.
     started: (Millis, Millis),
 }
@@ -82,6 +84,7 @@ impl Engine {
             topics: RwLock::default(),
             ids,
             members: AtomicU64::new(1),
+            user_topics: AtomicUsize::new(0),
             started,
         })
     }
@@ -90,6 +93,9 @@ impl Engine {
     pub fn restore(self: &Arc<Self>, image: Image) {
         let now = self.now_unset();
         for (name, bounds) in image.topics {
+            if !name.is_dead_letter() && !name.is_snapshot() {
+                self.user_topics.fetch_add(1, Relaxed);
+            }
             self.insert(name, bounds);
         }
         for mut stored in image.groups {
@@ -137,15 +143,14 @@ impl Engine {
         topics
     }
 
-    /// Makes room for one more topic of a user, or says that there is none.
-    pub fn check_topic_count(&self) -> Result<()> {
+    /// Counts one more topic of a user's making, or says that there is no room for it.
+    pub fn count_topic(&self) -> Result<()> {
         let max = self.config.max_topics;
-        if self.topics.read().len() >= max {
-            return Err(Error::bad_request(format!(
-                "there are {max} topics, which is the limit; use an existing one"
-            )));
-        }
-        Ok(())
+        let counted =
+            self.user_topics.fetch_update(Relaxed, Relaxed, |count| (count < max).then_some(count + 1));
+        counted.map(drop).map_err(|_| {
+            Error::bad_request(format!("there are {max} topics, which is the limit; use an existing one"))
+        })
     }
 
     /// Adds a topic that is not there. Only [`Fans::birth`] and [`restore`](Self::restore) call it.

@@ -122,7 +122,7 @@ impl Fans {
             return Ok(topic);
         }
         if by == By::User {
-            engine.check_topic_count()?;
+            engine.count_topic()?;
         }
         let topic = engine.insert(name.clone(), Bounds { first: 1, ..Bounds::default() });
         for fan in inner.fans.values().filter(|fan| fan.cover.covers(name)) {
@@ -146,7 +146,10 @@ impl Fans {
     pub fn restore(&self, engine: &Arc<Engine>, records: Vec<SubscriptionRecord>, now: Millis) {
         let mut inner = self.inner.lock();
         for mut record in records {
-            record.idle_since.get_or_insert(now);
+            if record.idle_since.is_none() {
+                record.idle_since = Some(now);
+                engine.saver.mark_subscription(&record.label, &record.group);
+            }
             let cover = match (record.topics.is_empty(), Pattern::parse(&record.label)) {
                 (true, Ok(pattern)) => Cover::Pattern(pattern),
                 _ => Cover::List(record.topics.clone()),
@@ -157,6 +160,14 @@ impl Fans {
         for topic in engine.topics() {
             for fan in inner.fans.values().filter(|fan| fan.cover.covers(&topic.name)) {
                 fan.group(engine, &topic);
+            }
+            // A crash while a list was being changed can leave groups that nothing covers.
+            let groups: Vec<_> = topic.groups.read().values().cloned().collect();
+            for group in groups.iter().filter(|group| group.record().driven) {
+                let mut fans = inner.fans.values().filter(|fan| fan.record.group == group.name);
+                if !fans.any(|fan| fan.cover.covers(&topic.name)) {
+                    group.set_free();
+                }
             }
         }
     }

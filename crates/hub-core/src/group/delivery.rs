@@ -1,7 +1,7 @@
 //! An event in a consumer's hands.
 
 use super::Group;
-use super::dispatch::MemberId;
+use super::dispatch::Lease;
 use crate::Millis;
 use hub_proto::{Error, Event, Result, limits};
 use std::sync::Arc;
@@ -15,15 +15,6 @@ pub struct Delivery {
     pub(crate) group: Arc<Group>,
     pub(crate) lease: Lease,
     pub(crate) max_attempts: u32,
-}
-
-/// What identifies a lease: a later one of the same event has another attempt, or another epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lease {
-    pub member: MemberId,
-    pub seq: u64,
-    pub attempt: u32,
-    pub epoch: u64,
 }
 
 impl Delivery {

@@ -21,6 +21,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A member of a group; never reused within one life of the hub.
 pub(crate) type MemberId = u64;
 
+/// What identifies a lease: a later one of the same event has another attempt, or another epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub member: MemberId,
+    pub seq: u64,
+    pub attempt: u32,
+    pub epoch: u64,
+}
+
 /// The first backoff after a nack; it doubles with each failure.
 const FIRST_BACKOFF: Millis = 20;
 /// The longest backoff.
@@ -59,14 +68,7 @@ pub(crate) enum Admitted {
     Settled,
 }
 
-/// A lease that ended with a settled event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Acked {
-    /// When the consumer got the event in hand.
-    pub taken: Option<Millis>,
-}
-
-/// A lease that ended otherwise.
+/// A lease that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Released {
     pub member: MemberId,
@@ -168,10 +170,6 @@ impl Dispatcher {
         self.rules
     }
 
-    pub fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
     /// How far the log was looked at.
     pub fn pos(&self) -> u64 {
         self.pos
@@ -249,11 +247,24 @@ impl Dispatcher {
         })
     }
 
-    pub fn set_paused(&mut self, id: MemberId, paused: bool) {
+    /// A member wants nothing more for now, or goes on. What is queued for it and not in its hands goes to others;
+    /// answers how many events that were.
+    pub fn set_paused(&mut self, id: MemberId, paused: bool) -> usize {
         if let Some(member) = self.members.get_mut(&id) {
             member.paused = paused;
         }
         self.roomy(id);
+        if !paused {
+            return 0;
+        }
+        let queued = |state| matches!(state, State::Leased { member, taken: None, .. } if member == id);
+        let queued: Vec<u64> =
+            self.window.iter().filter(|entry| queued(entry.state)).map(|entry| entry.seq).collect();
+        for &seq in &queued {
+            self.unlease(seq);
+            self.give_back(seq, false);
+        }
+        queued.len()
     }
 
     /// The member may have room again.
@@ -386,8 +397,8 @@ impl Dispatcher {
         self.ready.range(after + 1..).next().copied()
     }
 
-    /// Leases a deliverable event to a member whose turn it is. Answers the attempt.
-    pub fn lease(&mut self, seq: u64, id: MemberId, now: Millis) -> u32 {
+    /// Leases a deliverable event to a member whose turn it is.
+    pub fn lease(&mut self, seq: u64, id: MemberId, now: Millis) -> Lease {
         let member = self.members.get_mut(&id).expect("a picked member is a member");
         let entry = self.window.get_mut(seq).expect("a deliverable event is in the window");
         debug_assert_eq!(entry.state, State::Ready);
@@ -408,60 +419,53 @@ impl Dispatcher {
         self.deadlines.sweep(self.leased, |seq| {
             matches!(window.get(seq), Some(Entry { state: State::Leased { .. }, .. }))
         });
-        attempt
+        Lease { member: id, seq, attempt, epoch: self.epoch }
     }
 
     /// The consumer gets a leased event in hand: the time to ack runs from now. False if the lease is over.
-    pub fn take(&mut self, id: MemberId, seq: u64, attempt: u32, now: Millis) -> bool {
-        let Some(timeout) = self.members.get(&id).map(|member| member.ack_timeout) else { return false };
-        let Some((deadline, taken @ None)) = self.lease_of(id, seq, Some(attempt)) else { return false };
+    pub fn take(&mut self, lease: Lease, now: Millis) -> bool {
+        let Some(timeout) = self.members.get(&lease.member).map(|member| member.ack_timeout) else {
+            return false;
+        };
+        let Some((deadline, taken @ None)) = self.find(lease) else { return false };
         *deadline = (*deadline).max(now + timeout);
         *taken = Some(now);
-        self.high = self.high.max(seq);
+        self.high = self.high.max(lease.seq);
         true
     }
 
     /// Whether the lease is in force.
-    pub fn is_held(&mut self, id: MemberId, seq: u64, attempt: u32) -> bool {
-        self.lease_of(id, seq, Some(attempt)).is_some()
+    pub fn is_held(&mut self, lease: Lease) -> bool {
+        self.find(lease).is_some()
     }
 
-    /// Settles an event. Only the member that holds the lease can; `attempt` fences further.
-    pub fn ack(&mut self, id: MemberId, seq: u64, attempt: Option<u32>) -> Option<Acked> {
-        self.lease_of(id, seq, attempt)?;
-        let Released { taken, .. } = self.unlease(seq)?;
-        self.settle(seq);
-        Some(Acked { taken })
+    /// Settles an event; `None` if the lease is over.
+    pub fn ack(&mut self, lease: Lease) -> Option<Released> {
+        self.find(lease)?;
+        let released = self.unlease(lease.seq)?;
+        self.settle(lease.seq);
+        Some(released)
     }
 
-    /// Hands an event back as failed; it returns after `delay`, or after its backoff.
+    /// Hands an event back as failed; it returns after `delay`, or after its backoff. `None` if the lease is over.
     pub fn nack(
         &mut self,
-        id: MemberId,
-        seq: u64,
-        attempt: Option<u32>,
+        lease: Lease,
         delay: Option<Millis>,
         reason: &str,
         now: Millis,
     ) -> Option<Released> {
-        self.lease_of(id, seq, attempt)?;
-        let released = self.unlease(seq)?;
-        let failures = self.window.get(seq).map_or(0, |entry| entry.failures);
+        self.find(lease)?;
+        let released = self.unlease(lease.seq)?;
+        let failures = self.window.get(lease.seq).map_or(0, |entry| entry.failures);
         let backoff = (FIRST_BACKOFF << failures.min(16)).min(LONGEST_BACKOFF);
-        self.fail(seq, now, Again::After(delay.unwrap_or(backoff)), reason);
+        self.fail(lease.seq, now, Again::After(delay.unwrap_or(backoff)), reason);
         Some(released)
     }
 
     /// Puts a lease's end off until `now + extend`, never closer. Answers the time left.
-    pub fn extend(
-        &mut self,
-        id: MemberId,
-        seq: u64,
-        attempt: Option<u32>,
-        extend: Millis,
-        now: Millis,
-    ) -> Option<Millis> {
-        let (deadline, _) = self.lease_of(id, seq, attempt)?;
+    pub fn extend(&mut self, lease: Lease, extend: Millis, now: Millis) -> Option<Millis> {
+        let (deadline, _) = self.find(lease)?;
         *deadline = (*deadline).max(now + extend);
         Some(*deadline - now)
     }
@@ -524,16 +528,15 @@ impl Dispatcher {
 
     // ---- inside ----
 
-    fn lease_of(
-        &mut self,
-        id: MemberId,
-        seq: u64,
-        attempt: Option<u32>,
-    ) -> Option<(&mut Millis, &mut Option<Millis>)> {
-        let entry = self.window.get_mut(seq)?;
+    /// The deadline of a lease that is in force, and when its event was taken in hand.
+    fn find(&mut self, lease: Lease) -> Option<(&mut Millis, &mut Option<Millis>)> {
+        if lease.epoch != self.epoch {
+            return None;
+        }
+        let entry = self.window.get_mut(lease.seq)?;
         match &mut entry.state {
             State::Leased { member, deadline, taken }
-                if *member == id && attempt.is_none_or(|attempt| attempt == entry.attempts) =>
+                if *member == lease.member && entry.attempts == lease.attempt =>
             {
                 Some((deadline, taken))
             }

@@ -31,9 +31,23 @@ fn offer(
 }
 
 fn give(this: &mut Dispatcher, seq: u64, member: MemberId, now: Millis) -> u32 {
-    let attempt = this.lease(seq, member, now);
-    assert!(this.take(member, seq, attempt, now));
-    attempt
+    let lease = this.lease(seq, member, now);
+    assert!(this.take(lease, now));
+    lease.attempt
+}
+
+/// The lease that `member` has on `seq`, or would have.
+fn lease(this: &Dispatcher, member: MemberId, seq: u64) -> Lease {
+    let attempt = this.window.get(seq).map_or(1, |entry| entry.attempts);
+    Lease { member, seq, attempt, epoch: this.epoch }
+}
+
+fn ack(this: &mut Dispatcher, member: MemberId, seq: u64) -> bool {
+    this.ack(lease(this, member, seq)).is_some()
+}
+
+fn nack(this: &mut Dispatcher, seq: u64, delay: Option<Millis>, reason: &str, now: Millis) -> bool {
+    this.nack(lease(this, 1, seq), delay, reason, now).is_some()
 }
 
 /// Hands out everything that is due.
@@ -62,13 +76,13 @@ fn the_floor_waits_for_the_oldest_unsettled_event() {
     let mut this = dispatcher(RULES, &[1]);
     offer(&mut this, 1..=5, None);
     for seq in [5, 3, 2] {
-        assert!(this.ack(1, seq, None).is_some());
+        assert!(ack(&mut this, 1, seq));
         assert_eq!(this.floor(), 0);
     }
-    this.ack(1, 1, None);
+    ack(&mut this, 1, 1);
     assert_eq!(this.floor(), 3);
     assert_eq!(this.state().settled.iter().collect::<Vec<_>>(), [(5, 5)]);
-    this.ack(1, 4, None);
+    ack(&mut this, 1, 4);
     assert_eq!(this.floor(), 5);
 }
 
@@ -79,7 +93,7 @@ fn a_nack_waits_twice_as_long_each_time_up_to_thirty_seconds() {
     offer(&mut this, 1..=1, None);
     let mut now = 0;
     for expected in [20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10_240, 20_480, 30_000, 30_000] {
-        this.nack(1, 1, None, None, "no", now);
+        nack(&mut this, 1, None, "no", now);
         assert!(redeliver(&mut this, now + expected - 1).is_empty(), "{expected} ms are not over");
         now += expected;
         assert_eq!(this.next_deadline(), Some(now));
@@ -91,12 +105,14 @@ fn a_nack_waits_twice_as_long_each_time_up_to_thirty_seconds() {
 fn only_the_holder_settles_and_only_once() {
     let mut this = dispatcher(RULES, &[1, 2]);
     offer(&mut this, 1..=1, None);
-    assert_eq!(this.ack(2, 1, None), None, "another member");
-    assert_eq!(this.ack(1, 1, Some(2)), None, "another attempt");
-    assert!(this.ack(1, 1, Some(1)).is_some());
-    assert_eq!(this.ack(1, 1, None), None, "twice");
-    assert!(this.nack(1, 1, None, None, "", 0).is_none());
-    assert!(this.extend(1, 1, None, 10, 0).is_none());
+    assert!(!ack(&mut this, 2, 1), "another member");
+    let held = lease(&this, 1, 1);
+    assert_eq!(this.ack(Lease { attempt: 2, ..held }), None, "another attempt");
+    assert_eq!(this.ack(Lease { epoch: 1, ..held }), None, "another epoch");
+    assert!(this.ack(held).is_some());
+    assert_eq!(this.ack(held), None, "twice");
+    assert!(this.nack(held, None, "", 0).is_none());
+    assert!(this.extend(held, 10, 0).is_none());
 }
 
 #[test]
@@ -117,17 +133,32 @@ fn an_expired_lease_counts_a_failure_only_if_the_event_was_in_hand() {
 fn extending_puts_the_deadline_off_and_never_closer() {
     let mut this = dispatcher(RULES, &[1]);
     offer(&mut this, 1..=1, None);
-    assert_eq!(this.extend(1, 1, None, 5000, 100), Some(5000));
-    assert_eq!(this.extend(1, 1, None, 1, 200), Some(4900));
+    let held = lease(&this, 1, 1);
+    assert_eq!(this.extend(held, 5000, 100), Some(5000));
+    assert_eq!(this.extend(held, 1, 200), Some(4900));
     assert_eq!(this.expire(5099), None);
     assert!(this.expire(5100).is_some());
+}
+
+#[test]
+fn a_pause_gives_back_what_is_queued_and_leaves_what_is_in_hand() {
+    let mut this = dispatcher(RULES, &[1, 2]);
+    offer(&mut this, 1..=1, None);
+    this.admit(2, None);
+    this.lease(2, 1, 0);
+    assert_eq!(this.set_paused(1, true), 1);
+    assert_eq!(redeliver(&mut this, 0), [(2, 1)]);
+    assert_eq!(this.pick(|_| true), Some(2));
+    assert!(ack(&mut this, 1, 1));
+    this.set_paused(1, false);
+    assert_eq!(this.rotation, [2, 1]);
 }
 
 #[test]
 fn a_disconnect_blames_the_oldest_event_in_hand_and_no_other() {
     let mut this = dispatcher(RULES, &[1]);
     offer(&mut this, 1..=3, None);
-    this.ack(1, 1, None);
+    ack(&mut this, 1, 1);
     assert_eq!(this.leave(1, true, 50), 2);
     this.join(2, 1000);
     assert_eq!(redeliver(&mut this, 50), [(2, 2), (3, 2)]);
@@ -140,7 +171,7 @@ fn what_fails_too_often_is_buried_once_and_then_settled() {
     let mut this = dispatcher(RULES, &[1]);
     offer(&mut this, 1..=1, None);
     for _ in 0..3 {
-        this.nack(1, 1, None, Some(0), "broken", 0);
+        nack(&mut this, 1, Some(0), "broken", 0);
         redeliver(&mut this, 0);
     }
     let burials: Vec<_> = this.burials().collect();
@@ -159,7 +190,7 @@ fn on_a_dead_letter_topic_it_is_retried_at_the_longest_backoff() {
     offer(&mut this, 1..=1, None);
     for due in [0, 0, 30_000, 60_000] {
         let now = if due == 60_000 { 30_000 } else { 0 };
-        assert!(this.nack(1, 1, None, Some(0), "", now).is_some());
+        assert!(nack(&mut this, 1, Some(0), "", now));
         assert!(due == now || redeliver(&mut this, due - 1).is_empty());
         assert_eq!(redeliver(&mut this, due).len(), 1);
     }
@@ -172,10 +203,10 @@ fn events_of_one_key_go_one_by_one_and_other_keys_go_on() {
     assert_eq!(offer(&mut this, 1..=3, Some("a")), [(1, 1)]);
     assert_eq!(offer(&mut this, 4..=4, Some("b")), [(4, 1)]);
     assert_eq!(this.parked(), 2);
-    this.nack(1, 1, None, None, "", 0);
+    nack(&mut this, 1, None, "", 0);
     assert!(redeliver(&mut this, 19).is_empty(), "the failed one keeps its key");
     assert_eq!(redeliver(&mut this, 20), [(1, 2)]);
-    this.ack(1, 1, None);
+    ack(&mut this, 1, 1);
     assert_eq!(redeliver(&mut this, 20), [(2, 1)]);
 }
 
@@ -184,9 +215,9 @@ fn a_newer_event_overtakes_what_waits_and_what_comes_back() {
     let mut this = dispatcher(COALESCING, &[1]);
     assert_eq!(offer(&mut this, 1..=3, Some("a")), [(1, 1)]);
     assert_eq!(this.parked(), 1, "2 was overtaken by 3");
-    this.nack(1, 1, None, None, "", 0);
+    nack(&mut this, 1, None, "", 0);
     assert_eq!(redeliver(&mut this, 0), [(3, 1)], "so was 1, when it came back");
-    this.ack(1, 3, None);
+    ack(&mut this, 1, 3);
     assert_eq!(this.floor(), 3);
 }
 
@@ -201,9 +232,9 @@ fn a_new_life_goes_on_where_the_last_one_was_saved() {
     let mut this = dispatcher(RULES, &[1]);
     offer(&mut this, 1..=6, None);
     for seq in [1, 3, 5] {
-        this.ack(1, seq, None);
+        ack(&mut this, 1, seq);
     }
-    this.nack(1, 4, None, None, "", 0);
+    nack(&mut this, 4, None, "", 0);
     let mut next = Dispatcher::restore(this.state(), RULES);
     next.join(7, 1000);
     assert_eq!((next.floor(), next.state()), (1, this.state()));
@@ -220,10 +251,10 @@ fn a_new_life_goes_on_where_the_last_one_was_saved() {
 fn setting_the_cursor_ends_leases_and_forgets_failures() {
     let mut this = dispatcher(RULES, &[1]);
     offer(&mut this, 1..=3, None);
-    this.nack(1, 2, None, None, "", 0);
+    nack(&mut this, 2, None, "", 0);
     assert_eq!(this.set_cursor(1), [(1, 2)]);
-    assert_eq!((this.floor(), this.epoch(), this.leased(), this.parked()), (1, 1, 0, 0));
-    assert_eq!(this.ack(1, 3, None), None);
+    assert_eq!((this.floor(), this.epoch, this.leased(), this.parked()), (1, 1, 0, 0));
+    assert!(!ack(&mut this, 1, 3));
     assert_eq!(offer(&mut this, 2..=2, None), [(2, 1)]);
     assert!(this.state().tries.is_empty());
 }
@@ -232,10 +263,10 @@ fn setting_the_cursor_ends_leases_and_forgets_failures() {
 fn cleaning_settles_what_nobody_holds() {
     let mut this = dispatcher(RULES, &[1]);
     offer(&mut this, 1..=2, None);
-    this.nack(1, 1, None, None, "", 0);
+    nack(&mut this, 1, None, "", 0);
     assert_eq!(this.truncate(10), 1 + 7, "the parked one and the unread ones");
     assert_eq!(this.floor(), 1, "2 is still in somebody's hands");
-    this.ack(1, 2, None);
+    ack(&mut this, 1, 2);
     assert_eq!(this.floor(), 9);
 }
 
@@ -245,7 +276,7 @@ fn a_long_run_with_one_stuck_event_keeps_little() {
     offer(&mut this, 1..=1, None);
     for seq in 2..=100_000 {
         offer(&mut this, seq..=seq, None);
-        this.ack(1, seq, None);
+        ack(&mut this, 1, seq);
     }
     let state = this.state();
     assert_eq!((state.floor, state.settled.len(), state.tries.len()), (0, 1, 0));

@@ -1,7 +1,6 @@
 //! What a consumer does with an event it was given: take it in hand, settle it, ask for more time.
 
-use super::delivery::Lease;
-use super::dispatch::MemberId;
+use super::dispatch::{Lease, MemberId};
 use super::pump::Pump;
 use super::{Group, Inner};
 use crate::Millis;
@@ -14,8 +13,7 @@ impl Group {
     pub fn take(self: &Arc<Self>, lease: Lease, event: &Event) -> bool {
         let mut inner = self.inner.lock();
         let now = self.engine.clock.steady();
-        if lease.epoch != inner.disp.epoch() || !inner.disp.take(lease.member, lease.seq, lease.attempt, now)
-        {
+        if !inner.disp.take(lease, now) {
             return false;
         }
         self.mark(&mut inner);
@@ -30,17 +28,12 @@ impl Group {
 
     /// Whether the lease is in force.
     pub fn is_held(&self, lease: Lease) -> bool {
-        let mut inner = self.inner.lock();
-        lease.epoch == inner.disp.epoch() && inner.disp.is_held(lease.member, lease.seq, lease.attempt)
+        self.inner.lock().disp.is_held(lease)
     }
 
     pub fn ack(self: &Arc<Self>, lease: Lease) -> Result<()> {
         let mut inner = self.inner.lock();
-        let acked = match lease.epoch == inner.disp.epoch() {
-            true => inner.disp.ack(lease.member, lease.seq, Some(lease.attempt)),
-            false => None,
-        };
-        let Some(acked) = acked else { return Err(self.not_held(lease)) };
+        let acked = inner.disp.ack(lease).ok_or_else(|| self.not_held(lease))?;
         if let Some(taken) = acked.taken {
             self.metrics.handled(self.engine.clock.steady().saturating_sub(taken));
         }
@@ -53,13 +46,7 @@ impl Group {
         let mut inner = self.inner.lock();
         let now = self.engine.clock.steady();
         let reason = shorten(reason, limits::REASON_BYTES);
-        let nacked = match lease.epoch == inner.disp.epoch() {
-            true => inner.disp.nack(lease.member, lease.seq, Some(lease.attempt), delay, reason, now),
-            false => None,
-        };
-        if nacked.is_none() {
-            return Err(self.not_held(lease));
-        }
+        inner.disp.nack(lease, delay, reason, now).ok_or_else(|| self.not_held(lease))?;
         self.metrics.nacked.inc();
         if inner.disp.has_burials() {
             self.ensure_task(&mut inner);
@@ -72,22 +59,17 @@ impl Group {
     pub fn extend(&self, lease: Lease, extend: Millis) -> Result<Millis> {
         let mut inner = self.inner.lock();
         let now = self.engine.clock.steady();
-        let left = match lease.epoch == inner.disp.epoch() {
-            true => inner.disp.extend(lease.member, lease.seq, Some(lease.attempt), extend, now),
-            false => None,
-        };
-        left.ok_or_else(|| self.not_held(lease))
+        inner.disp.extend(lease, extend, now).ok_or_else(|| self.not_held(lease))
     }
 
     /// A member's lease ended by its own word: it has room for one more.
     pub(super) fn settled(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, member: MemberId) {
         self.metrics.inflight.dec();
         self.mark(&mut inner);
-        let waiting = inner.members.get(&member).map(|slot| {
+        let waiting = inner.members.get(&member).and_then(|slot| {
             slot.mailbox.release(1);
-            slot.mailbox.clone()
+            slot.mailbox.is_waiting().then(|| slot.mailbox.clone())
         });
-        let waiting = waiting.filter(|mailbox| mailbox.is_waiting());
         if waiting.is_some() {
             inner.disp.roomy(member);
             self.pump(&mut inner, Pump::All);

@@ -161,7 +161,11 @@ impl Group {
 
     pub fn set_paused(self: &Arc<Self>, id: MemberId, paused: bool) {
         let mut inner = self.inner.lock();
-        inner.disp.set_paused(id, paused);
+        let released = inner.disp.set_paused(id, paused);
+        self.metrics.inflight.dec_by(released as i64);
+        if let Some(slot) = inner.members.get(&id) {
+            slot.mailbox.release(released);
+        }
         self.pump(&mut inner, Pump::All);
     }
 
@@ -241,6 +245,14 @@ impl Group {
         inner.record_dirty = true;
         self.mark(&mut inner);
         Ok(())
+    }
+
+    /// No subscription drives the group any more: it is an ordinary one, and expires as such.
+    pub fn set_free(self: &Arc<Self>) {
+        let mut inner = self.inner.lock();
+        inner.record.driven = false;
+        inner.record_dirty = true;
+        self.mark(&mut inner);
     }
 
     /// Makes sure that the saver comes by.

@@ -1,6 +1,6 @@
 //! Delivering: from the tail, or from what was read ahead, through the dispatcher into the mailboxes.
 
-use super::delivery::{Delivery, Lease};
+use super::delivery::Delivery;
 use super::dispatch::{Admitted, MemberId, Released, Rules};
 use super::{FETCH, Group, Inner, task};
 use crate::Millis;
@@ -162,15 +162,13 @@ impl Group {
         now: Millis,
     ) {
         let seq = event.seq();
-        let epoch = inner.disp.epoch();
         let max_attempts = inner.record.options.max_attempts;
         let slot = inner.members.get_mut(&member).expect("a picked member has a slot");
-        let attempt = inner.disp.lease(seq, member, now);
+        let lease = inner.disp.lease(seq, member, now);
         slot.mailbox.reserve(event.size());
         if slot.staged.is_empty() {
             inner.touched.push(member);
         }
-        let lease = Lease { member, seq, attempt, epoch };
         slot.staged.push(Delivery { event, group: self.clone(), lease, max_attempts });
         self.metrics.inflight.inc();
     }

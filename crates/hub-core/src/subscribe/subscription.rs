@@ -112,7 +112,8 @@ impl Subscription {
         }
     }
 
-    /// Gives this member nothing more until [`resume`](Self::resume). What it holds stays leased.
+    /// Gives this member nothing more until [`resume`](Self::resume). What it has in hand stays leased; what was queued
+    /// for it goes to others.
     pub fn pause(&self) {
         self.set_paused(true);
     }

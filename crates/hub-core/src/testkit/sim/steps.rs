@@ -240,6 +240,9 @@ impl<S: SimStore> World<'_, S> {
         while left > 0 {
             self.tick(life);
             match life.members[at].subscription.try_recv() {
+                Some(Ok(delivery)) if life.members[at].paused => {
+                    return Err(format!("a paused member got {delivery:?}"));
+                }
                 Some(Ok(delivery)) => {
                     self.sync().await?;
                     self.delivered(&mut life.members[at], delivery)?;
@@ -371,7 +374,7 @@ impl<S: SimStore> World<'_, S> {
             return Ok(());
         }
         let lease =
-            crate::group::delivery::Lease { member: mine.delivery.lease.member, ..theirs.delivery.lease };
+            crate::group::dispatch::Lease { member: mine.delivery.lease.member, ..theirs.delivery.lease };
         self.refused(theirs, theirs.delivery.group.ack(lease))
     }
 
