@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::event::{Parts, content_id};
+use crate::event::{Parts, content_id, hash_of};
 use crate::json::{write_str, write_u64};
 use crate::{Event, EventId, Key, NewEvent, PublishOptions, TopicName, header};
 
@@ -54,8 +54,16 @@ impl Draft {
         let audience = options.headers.iter().find(|(name, _)| name == header::REPLAY_FOR);
         let audience = audience.map(|(_, group)| group.as_str().into());
         let key = options.key.map(Key::from);
-        let parts =
-            Parts { id, ts, topic, key, audience, extras_start, payload: (payload_start, payload_end) };
+        let parts = Parts {
+            id,
+            ts,
+            topic,
+            key_hash: key.as_deref().map(hash_of),
+            key,
+            audience,
+            extras_start,
+            payload: (payload_start, payload_end),
+        };
         Self { json, parts, relaxed: false }
     }
 

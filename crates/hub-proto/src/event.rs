@@ -3,9 +3,11 @@
 mod layout;
 
 use std::fmt;
+use std::hash::BuildHasher;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use serde::de::DeserializeOwned;
 
 use crate::{Error, EventId, Key, PublishOptions, Result, TopicName, json};
@@ -33,6 +35,8 @@ pub(crate) struct Parts {
     pub(crate) ts: u64,
     pub(crate) topic: TopicName,
     pub(crate) key: Option<Key>,
+    /// See [`Event::key_hash`].
+    pub(crate) key_hash: Option<u64>,
     /// The value of the header [`REPLAY_FOR`](crate::header::REPLAY_FOR): asked for at every delivery.
     pub(crate) audience: Option<Arc<str>>,
     /// Where the members `sid, headers, caused_by, tags` begin; they end before `,"payload":`.
@@ -118,6 +122,12 @@ impl Event {
     /// The record as JSON.
     pub fn json(&self) -> &Bytes {
         &self.json
+    }
+
+    /// A hash of its key, made once, so that readers who order by key do not have to look at the key itself. The same
+    /// for the same key within one process, and for no longer.
+    pub fn key_hash(&self) -> Option<u64> {
+        self.parts.key_hash
     }
 
     /// Whether it deletes its key on a compacted topic: a key and a payload of `null`.
@@ -212,6 +222,12 @@ impl fmt::Debug for Event {
             .field("bytes", &self.json.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Seeded anew in every process: nobody can choose keys that collide.
+pub(crate) fn hash_of(key: &str) -> u64 {
+    static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+    STATE.hash_one(key)
 }
 
 /// A hash of a key and a payload, the latter as JSON.

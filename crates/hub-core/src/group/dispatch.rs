@@ -303,8 +303,8 @@ impl Dispatcher {
         self.skip_restored();
     }
 
-    /// Takes note of the event `seq`; `key` is `None` for events that are not to be ordered.
-    pub fn admit(&mut self, seq: u64, key: Option<&Key>) -> Admitted {
+    /// Takes note of the event `seq`; `key`, with its hash, is `None` for events that are not to be ordered.
+    pub fn admit(&mut self, seq: u64, key: Option<(u64, &Key)>) -> Admitted {
         debug_assert!(seq > self.pos, "the log is read forwards");
         if self.restored.settled.contains(seq) {
             self.pass(seq);
@@ -315,12 +315,11 @@ impl Dispatcher {
             false => Tries { attempts: 0, failures: 0 },
         };
         let key = key.filter(|_| self.rules.key_order);
-        if let Some(key) = key
-            && self.rules.coalesce
-        {
-            self.overtake(key);
+        let exact = key.filter(|_| self.rules.coalesce);
+        if let Some((hash, exact)) = exact {
+            self.overtake(hash, exact);
         }
-        let alone = key.is_none_or(|key| self.keys.enter(key, seq));
+        let alone = key.is_none_or(|(hash, _)| self.keys.enter(hash, seq));
         let given_up = self.rules.bury && tries.failures >= self.rules.max_attempts;
         let state = match (given_up, alone) {
             (true, _) => State::Dying,
@@ -328,7 +327,8 @@ impl Dispatcher {
             (false, false) => State::Behind,
         };
         let Tries { attempts, failures } = tries;
-        self.window.push(Entry { seq, attempts, failures, state, key: key.cloned() });
+        let (key, exact) = (key.map(|(hash, _)| hash), exact.map(|(_, exact)| exact.clone()));
+        self.window.push(Entry { seq, attempts, failures, state, key, exact });
         self.pos = seq;
         self.skip_restored();
         if given_up {
@@ -567,7 +567,7 @@ impl Dispatcher {
         if !self.errors.is_empty() {
             self.errors.remove(&seq);
         }
-        if let Some(next) = key.and_then(|key| self.keys.leave(&key, seq))
+        if let Some(next) = key.and_then(|key| self.keys.leave(key, seq))
             && let Some(entry) = self.window.get_mut(next)
             && entry.state == State::Behind
         {
@@ -615,25 +615,25 @@ impl Dispatcher {
         }
     }
 
+    /// Whether a newer event of the same key is known to a group that coalesces.
     fn is_overtaken(&self, seq: u64) -> bool {
-        self.rules.coalesce
-            && self
-                .window
-                .get(seq)
-                .and_then(|entry| entry.key.as_ref())
-                .is_some_and(|key| self.keys.is_overtaken(key, seq))
+        let Some(entry) = self.window.get(seq) else { return false };
+        let (Some(hash), Some(exact)) = (entry.key, &entry.exact) else { return false };
+        self.keys.line(hash).any(|newer| newer > seq && self.has_key(newer, exact))
     }
 
-    /// A newer event of `key` is there: settles what waits.
-    fn overtake(&mut self, key: &Key) {
-        let waiting: Vec<u64> = self
-            .keys
-            .line(key)
-            .filter(|&seq| {
-                let state = self.window.get(seq).map(|entry| entry.state);
-                matches!(state, Some(State::Ready | State::Backoff(_) | State::Behind))
-            })
-            .collect();
+    fn has_key(&self, seq: u64, exact: &Key) -> bool {
+        self.window.get(seq).is_some_and(|entry| entry.exact.as_ref() == Some(exact))
+    }
+
+    /// A newer event of a key is there: settles what waits.
+    fn overtake(&mut self, hash: u64, exact: &Key) {
+        let waits = |seq: &u64| {
+            let state = self.window.get(*seq).map(|entry| entry.state);
+            matches!(state, Some(State::Ready | State::Backoff(_) | State::Behind))
+                && self.has_key(*seq, exact)
+        };
+        let waiting: Vec<u64> = self.keys.line(hash).filter(waits).collect();
         // Newest first, so that none of them becomes deliverable on the way.
         for seq in waiting.into_iter().rev() {
             self.settle(seq);

@@ -21,13 +21,17 @@ fn offer(
     let key = key.map(Key::from);
     let mut given = Vec::new();
     for seq in seqs {
-        if this.admit(seq, key.as_ref()) == Admitted::Ready {
+        if this.admit(seq, key.as_ref().map(|key| (hash(key), key))) == Admitted::Ready {
             let member = this.pick(|_| true).expect("somebody has room");
             give(this, seq, member, 0);
             given.push((seq, member));
         }
     }
     given
+}
+
+fn hash(key: &Key) -> u64 {
+    key.bytes().map(u64::from).sum()
 }
 
 fn give(this: &mut Dispatcher, seq: u64, member: MemberId, now: Millis) -> u32 {
@@ -219,6 +223,18 @@ fn a_newer_event_overtakes_what_waits_and_what_comes_back() {
     assert_eq!(redeliver(&mut this, 0), [(3, 1)], "so was 1, when it came back");
     ack(&mut this, 1, 3);
     assert_eq!(this.floor(), 3);
+}
+
+#[test]
+fn two_keys_with_the_same_hash_wait_for_each_other_and_overtake_nothing() {
+    let mut this = dispatcher(COALESCING, &[1]);
+    assert_eq!(offer(&mut this, 1..=1, Some("ab")), [(1, 1)]);
+    assert_eq!(offer(&mut this, 2..=3, Some("ba")), []);
+    assert_eq!(this.parked(), 1, "3 has overtaken 2");
+    nack(&mut this, 1, Some(0), "", 0);
+    assert_eq!(redeliver(&mut this, 0), [(1, 2)], "but not 1");
+    ack(&mut this, 1, 1);
+    assert_eq!(redeliver(&mut this, 0), [(3, 1)]);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Who holds a key: at most one event of a key is in flight, the others wait behind it.
+//!
+//! Keys are told apart by their hash, so that dispatching never looks at the key itself: it is cold memory. Two keys with
+//! the same hash wait for each other, which does no harm. Where a mistake would do harm, in coalescing, the dispatcher
+//! compares the keys themselves.
 
-use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use hub_proto::Key;
 use std::collections::VecDeque;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// The unsettled events of one key, oldest first. Most keys have one, so the rest is allocated apart.
 #[derive(Debug)]
@@ -14,27 +17,45 @@ struct Line {
 
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    lines: HashMap<Key, Line, RandomState>,
+    lines: HashMap<u64, Line, BuildHasherDefault<Hashed>>,
+}
+
+/// What is hashed already.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only hashes are hashed");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 impl Keys {
     /// Puts an event at the end of its key's line; true if it stands alone there.
-    pub fn enter(&mut self, key: &Key, seq: u64) -> bool {
-        match self.lines.get_mut(key) {
+    pub fn enter(&mut self, key: u64, seq: u64) -> bool {
+        match self.lines.get_mut(&key) {
             Some(line) => {
                 line.rest.push_back(seq);
                 false
             }
             None => {
-                self.lines.insert(key.clone(), Line { head: seq, rest: VecDeque::new() });
+                self.lines.insert(key, Line { head: seq, rest: VecDeque::new() });
                 true
             }
         }
     }
 
     /// Takes an event out of its line; answers the one that becomes head by it.
-    pub fn leave(&mut self, key: &Key, seq: u64) -> Option<u64> {
-        let line = self.lines.get_mut(key)?;
+    pub fn leave(&mut self, key: u64, seq: u64) -> Option<u64> {
+        let line = self.lines.get_mut(&key)?;
         if line.head != seq {
             line.rest.retain(|&waiting| waiting != seq);
             return None;
@@ -45,23 +66,16 @@ impl Keys {
                 Some(next)
             }
             None => {
-                self.lines.remove(key);
+                self.lines.remove(&key);
                 None
             }
         }
     }
 
-    /// Whether a newer event of the key is known.
-    pub fn is_overtaken(&self, key: &Key, seq: u64) -> bool {
-        self.lines.get(key).is_some_and(|line| line.rest.back().is_some_and(|&newest| newest > seq))
-    }
-
     /// The key's events, oldest first.
-    pub fn line(&self, key: &Key) -> impl Iterator<Item = u64> + '_ {
-        self.lines
-            .get(key)
-            .into_iter()
-            .flat_map(|line| std::iter::once(line.head).chain(line.rest.iter().copied()))
+    pub fn line(&self, key: u64) -> impl Iterator<Item = u64> + '_ {
+        let line = self.lines.get(&key).into_iter();
+        line.flat_map(|line| std::iter::once(line.head).chain(line.rest.iter().copied()))
     }
 
     pub fn clear(&mut self) {

@@ -108,7 +108,8 @@ impl Group {
                 continue;
             }
             // What is replayed for this group alone overtakes nothing and is not overtaken.
-            let key = event.key().filter(|_| !rules.coalesce || event.audience().is_none());
+            let key = event.key_hash().zip(event.key());
+            let key = key.filter(|_| !rules.coalesce || event.audience().is_none());
             match inner.disp.admit(seq, key) {
                 Admitted::Ready => self.hand_over(inner, member, event, now),
                 Admitted::Parked | Admitted::Settled => {}

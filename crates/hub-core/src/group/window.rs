@@ -33,8 +33,10 @@ pub(super) struct Entry {
     pub attempts: u32,
     pub failures: u32,
     pub state: State,
-    /// Kept only where order or coalescing needs it.
-    pub key: Option<Key>,
+    /// The hash of its key, where order matters.
+    pub key: Option<u64>,
+    /// The key itself, where it decides about coalescing.
+    pub exact: Option<Key>,
 }
 
 #[derive(Debug, Default)]
@@ -74,11 +76,12 @@ impl Window {
     }
 
     /// Takes an entry out. Afterwards the front, if any, is unsettled.
-    pub fn remove(&mut self, seq: u64) -> Option<Key> {
+    pub fn remove(&mut self, seq: u64) -> Option<u64> {
         let at = self.index_of(seq)?;
         let entry = &mut self.entries[at];
         entry.state = State::Settled;
         let key = entry.key.take();
+        entry.exact = None;
         self.live -= 1;
         while self.entries.front().is_some_and(|entry| entry.state == State::Settled) {
             self.entries.pop_front();
@@ -124,7 +127,7 @@ mod tests {
             let (mut window, mut unsettled, mut seq) = (Window::default(), BTreeSet::new(), 0);
             for (gap, pick, settle) in steps {
                 seq += gap;
-                window.push(Entry { seq, attempts: 0, failures: 0, state: State::Ready, key: None });
+                window.push(Entry { seq, attempts: 0, failures: 0, state: State::Ready, key: None, exact: None });
                 unsettled.insert(seq);
                 for _ in 0..if settle { 2 } else { 0 } {
                     let Some(&gone) = unsettled.iter().nth(pick.index(unsettled.len().max(1))) else { break };

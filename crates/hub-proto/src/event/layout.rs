@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Event, Parts};
+use super::{Event, Parts, hash_of};
 use crate::json::string_end;
 use crate::payload::check_syntax;
 use crate::{Draft, Error, EventId, Key, NewEvent, Payload, PublishOptions, Result, TopicName, header};
@@ -88,7 +88,8 @@ fn walk(json: &[u8], expected: Option<&TopicName>) -> Option<(Parts, u64)> {
     }
     walk.eat(PAYLOAD_MEMBER)?;
     let payload = (walk.at, before_seq.len());
-    let mut parts = Parts { id, ts, topic, key, audience: None, extras_start, payload };
+    let key_hash = key.as_deref().map(hash_of);
+    let mut parts = Parts { id, ts, topic, key, key_hash, audience: None, extras_start, payload };
     if let Some(text) = extras(json, &parts)
         && memchr::memmem::find(text, header::REPLAY_FOR.as_bytes()).is_some()
     {
