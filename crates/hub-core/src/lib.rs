@@ -52,3 +52,8 @@ pub use subscribe::{ById, Handed, Running, Subscribe, SubscribeGroup, Subscripti
 
 /// Milliseconds: since the Unix epoch, since a start, or of duration.
 pub type Millis = u64;
+
+/// The README's examples compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

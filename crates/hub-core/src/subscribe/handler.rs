@@ -1,6 +1,6 @@
 //! A handler on a subscription: what it returns decides between ack and nack.
 
-use super::{SubscribeGroup, Subscription};
+use super::{MemberOptions, SubscribeGroup, Subscription};
 use crate::group::delivery::Delivery;
 use hub_proto::Result;
 use std::fmt::Display;
@@ -29,7 +29,8 @@ impl Running {
 }
 
 impl SubscribeGroup {
-    /// Runs `handler` on every event. `Ok` acks, an error or a panic nacks with its text as the reason.
+    /// Runs `handler` on every event. `Ok` acks (unless [`manual_ack`](Self::manual_ack) says otherwise), an error or a
+    /// panic nacks with its text as the reason.
     ///
     /// Events are handled one after the other unless [`concurrency`](Self::concurrency) says otherwise.
     pub async fn handler<H, F, E>(self, handler: H) -> Result<Running>
@@ -38,13 +39,13 @@ impl SubscribeGroup {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Display + Send + 'static,
     {
-        let (engine, concurrency) = (self.engine.clone(), self.member.concurrency);
+        let (engine, options) = (self.engine.clone(), self.member);
         let subscription = self.open().await?;
         let (stop, done) = (engine.stopping.child_token(), CancellationToken::new());
         let running = Running { stop: stop.clone().drop_guard(), done: done.clone() };
         engine.handlers.spawn(async move {
             let _done = done.drop_guard();
-            run(subscription, Arc::new(handler), concurrency, stop).await;
+            run(subscription, Arc::new(handler), options, stop).await;
         });
         Ok(running)
     }
@@ -53,7 +54,7 @@ impl SubscribeGroup {
 async fn run<H, F, E>(
     mut subscription: Subscription,
     handler: Arc<H>,
-    concurrency: usize,
+    options: MemberOptions,
     stop: CancellationToken,
 ) where
     H: Fn(Arc<Delivery>) -> F + Send + Sync + 'static,
@@ -62,7 +63,7 @@ async fn run<H, F, E>(
 {
     let mut at_work = JoinSet::new();
     loop {
-        while at_work.len() >= concurrency {
+        while at_work.len() >= options.concurrency {
             at_work.join_next().await;
         }
         let delivery = tokio::select! {
@@ -79,8 +80,10 @@ async fn run<H, F, E>(
         let handler = handler.clone();
         at_work.spawn(async move {
             // In a task of its own, so that a panic is caught.
-            let result = tokio::spawn(handler(delivery.clone())).await;
+            let given = delivery.clone();
+            let result = tokio::spawn(async move { handler(given).await }).await;
             let settled = match result {
+                Ok(Ok(())) if options.manual_ack => return,
                 Ok(Ok(())) => delivery.ack(),
                 Ok(Err(error)) => delivery.nack(&error.to_string()),
                 Err(error) if error.is_panic() => delivery.nack("the handler panicked"),

@@ -126,11 +126,13 @@ pub(crate) struct MemberOptions {
     pub max_in_flight: usize,
     pub ack_timeout: Millis,
     pub concurrency: usize,
+    pub batch_size: usize,
+    pub manual_ack: bool,
 }
 
 impl Default for MemberOptions {
     fn default() -> Self {
-        Self { max_in_flight: 1000, ack_timeout: 30_000, concurrency: 1 }
+        Self { max_in_flight: 1000, ack_timeout: 30_000, concurrency: 1, batch_size: 100, manual_ack: false }
     }
 }
 
@@ -207,6 +209,18 @@ impl SubscribeGroup {
         self
     }
 
+    /// The most events that [`Subscription::recv_batch`] brings at once; 100 unless set.
+    pub fn batch_size(mut self, batch_size: usize) -> Self {
+        self.member.batch_size = batch_size;
+        self
+    }
+
+    /// For a handler: returning is not acking, it settles its events itself.
+    pub fn manual_ack(mut self, manual_ack: bool) -> Self {
+        self.member.manual_ack = manual_ack;
+        self
+    }
+
     /// Joins the group and receives its events as a stream.
     pub async fn open(self) -> Result<Subscription> {
         self.check()?;
@@ -230,7 +244,7 @@ impl SubscribeGroup {
                 subscription::Place::Many(label, group)
             }
         };
-        Ok(Subscription::new(self.engine, mailbox, id, place, self.predicate))
+        Ok(Subscription::new(self.engine, mailbox, id, place, self.predicate, self.member.batch_size))
     }
 
     /// Joins the group and receives its events one by one, to be settled by id.
@@ -248,6 +262,7 @@ impl SubscribeGroup {
             _ => Ok(()),
         };
         limit("maxInFlight", self.member.max_in_flight as u64, 100_000)?;
+        limit("batchSize", self.member.batch_size as u64, 100_000)?;
         limit("concurrency", self.member.concurrency as u64, 100_000)?;
         limit("ackTimeoutMs", self.member.ack_timeout, limits::MAX_DELAY_MS)
     }

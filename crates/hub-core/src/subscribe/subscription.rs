@@ -24,6 +24,7 @@ pub struct Subscription {
     /// Taken out of the mailbox in one go, given out one by one.
     queue: VecDeque<Delivery>,
     predicate: Option<Predicate>,
+    batch_size: usize,
 }
 
 /// Where the member is.
@@ -39,8 +40,9 @@ impl Subscription {
         id: MemberId,
         place: Place,
         predicate: Option<Predicate>,
+        batch_size: usize,
     ) -> Self {
-        Self { engine, mailbox, id, place: Some(place), queue: VecDeque::new(), predicate }
+        Self { engine, mailbox, id, place: Some(place), queue: VecDeque::new(), predicate, batch_size }
     }
 
     /// The next event; waits for one. An error ends the subscription: its group was deleted, or the hub stopped.
@@ -49,6 +51,19 @@ impl Subscription {
     /// in line.
     pub async fn recv(&mut self) -> Result<Delivery> {
         std::future::poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// The next events: waits for one, and brings what else is here already, up to the member's batch size.
+    ///
+    /// Cancel safe, like [`recv`](Self::recv).
+    pub async fn recv_batch(&mut self) -> Result<Vec<Delivery>> {
+        let mut batch = vec![self.recv().await?];
+        while batch.len() < self.batch_size
+            && let Some(Ok(delivery)) = self.try_recv()
+        {
+            batch.push(delivery);
+        }
+        Ok(batch)
     }
 
     /// The next event if one is here already.

@@ -305,6 +305,8 @@ macro_rules! conformance_list {
                 events_are_handled_one_after_the_other,
                 a_handler_can_work_on_several_at_once,
                 a_handler_that_stops_finishes_what_it_began,
+                a_handler_with_manual_acks_settles_by_itself,
+                a_batch_brings_what_is_here_up_to_its_size,
             }
             bus::restart [Reopen] {
                 nothing_acked_comes_again,

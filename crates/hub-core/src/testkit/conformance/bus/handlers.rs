@@ -110,3 +110,33 @@ pub(in super::super) async fn a_handler_that_stops_finishes_what_it_began(lab: L
     let status = bus.group("t", "g").unwrap();
     assert_eq!((status.members, status.inflight), (0, 0));
 }
+
+pub(in super::super) async fn a_handler_with_manual_acks_settles_by_itself(lab: Lab) {
+    let bus = lab.bus().await;
+    let (hand_over, mut handed) = mpsc::unbounded_channel();
+    let handler = move |delivery: Arc<crate::Delivery>| {
+        hand_over.send(delivery).unwrap();
+        async { Ok::<_, String>(()) }
+    };
+    let _running = bus.subscribe("t").group("g").manual_ack(true).handler(handler).await.unwrap();
+    fill(&bus, "t", [1, 2]).await;
+    let (first, second) = (soon(handed.recv()).await.unwrap(), soon(handed.recv()).await.unwrap());
+    assert_eq!(floor(&bus, "t", "g").await, 0, "both have returned, and nothing is settled");
+    second.ack().unwrap();
+    first.ack().unwrap();
+    assert_eq!(floor(&bus, "t", "g").await, 2);
+}
+
+pub(in super::super) async fn a_batch_brings_what_is_here_up_to_its_size(lab: Lab) {
+    let bus = lab.bus().await;
+    let mut subscription = bus.subscribe("t").group("g").batch_size(3).open().await.unwrap();
+    fill(&bus, "t", 1..=4).await;
+    let batch =
+        |deliveries: Vec<crate::Delivery>| deliveries.iter().map(|d| d.event().seq()).collect::<Vec<_>>();
+    let mut got = batch(soon(subscription.recv_batch()).await.unwrap());
+    assert!(got.len() <= 3, "{got:?}");
+    while got.len() < 4 {
+        got.extend(batch(soon(subscription.recv_batch()).await.unwrap()));
+    }
+    assert_eq!(got, [1, 2, 3, 4]);
+}
