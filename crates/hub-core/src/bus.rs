@@ -162,6 +162,16 @@ impl Bus {
     }
 
     /// Publishes several events with one commit. Not atomic: each has a result of its own, in the order given.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// let event = |n: u32| Ok::<_, Error>(NewEvent::new("t".parse()?, Payload::of(&n)?));
+    /// let results = bus.publish_batch(vec![event(1)?, event(2)?.with_key("k")]).await;
+    /// assert_eq!(results[1].as_ref().map(|receipt| receipt.seq), Ok(2));
+    /// # bus.stop().await }
+    /// ```
     pub async fn publish_batch(&self, events: Vec<NewEvent>) -> Vec<Result<Receipt>> {
         self.engine().publish_all(events).await
     }
@@ -174,6 +184,16 @@ impl Bus {
     }
 
     /// Subscribes to several topics under one label.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// let mut both = bus.subscribe_all("both", ["orders", "returns"]).group("ledger").open().await?;
+    /// bus.publish("returns", json!({"order": 17})).await?;
+    /// assert_eq!(both.recv().await?.event().topic().as_str(), "returns");
+    /// # bus.stop().await }
+    /// ```
     pub fn subscribe_all<'a>(&self, label: &str, topics: impl IntoIterator<Item = &'a str>) -> Subscribe {
         let topics = topics.into_iter().map(str::to_owned).collect();
         Subscribe::new(self.engine().clone(), SubscribeTarget::List(label.to_owned(), topics))
@@ -206,6 +226,17 @@ impl Bus {
     /// Places a group anew. Its leases end, and acks above the floor and failures are forgotten. Answers the new floor.
     ///
     /// After `unavailable` the group is placed all the same, and that is saved when the store answers again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// for n in 1..=3 { bus.publish("t", json!(n)).await?; }
+    /// let mut group = bus.subscribe("t").group("g").open().await?; // from latest: nothing of that
+    /// bus.set_cursor("t", "g", Position::AfterSeq(1)).await?;
+    /// assert_eq!(group.recv().await?.event().seq(), 2);
+    /// # bus.stop().await }
+    /// ```
     pub async fn set_cursor(&self, topic: &str, group: &str, to: Position) -> Result<u64> {
         let engine = self.engine();
         let topic = engine.known(topic)?;
@@ -281,6 +312,18 @@ impl Bus {
     }
 
     /// The newest event of each key, by seq; `None` where there is none or it is a tombstone.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// bus.publish("process.state", json!("up")).key("web").await?;
+    /// bus.publish("process.state", json!("up")).key("db").await?;
+    /// bus.publish("process.state", Payload::null()).key("db").await?; // a tombstone
+    /// let latest = bus.latest_by_key("process.state", &["web", "db"]).await?;
+    /// assert!(latest[0].is_some() && latest[1].is_none());
+    /// # bus.stop().await }
+    /// ```
     pub async fn latest_by_key(&self, topic: &str, keys: &[&str]) -> Result<Vec<Option<Arc<Event>>>> {
         checked_limit(Some(keys.len().max(1)))?;
         let topic = self.engine().known(topic)?;

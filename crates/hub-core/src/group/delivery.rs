@@ -53,6 +53,17 @@ impl Delivery {
 
     /// Puts the deadline off until `extend_ms` from now, at most 12 hours; never closer than it is. Answers the time
     /// left.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// let mut work = bus.subscribe("jobs").group("workers").ack_timeout(1_000).open().await?;
+    /// bus.publish("jobs", json!("a long one")).await?;
+    /// let job = work.recv().await?;
+    /// assert!(job.extend(60_000)? > 59_000);
+    /// # bus.stop().await }
+    /// ```
     pub fn extend(&self, extend_ms: Millis) -> Result<Millis> {
         check_delay("extend_ms", extend_ms)?;
         self.group.extend(self.lease, extend_ms)

@@ -33,6 +33,18 @@ impl SubscribeGroup {
     /// panic nacks with its text as the reason.
     ///
     /// Events are handled one after the other unless [`concurrency`](Self::concurrency) says otherwise.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// let running = bus.subscribe("jobs").group("workers").max_attempts(3)
+    ///     .handler(|job| async move { job.event().decode::<u32>().map(drop) })
+    ///     .await?;
+    /// bus.publish("jobs", json!(17)).await?;
+    /// running.stop().await; // what was begun is finished, nothing more is taken
+    /// # bus.stop().await }
+    /// ```
     pub async fn handler<H, F, E>(self, handler: H) -> Result<Running>
     where
         H: Fn(Arc<Delivery>) -> F + Send + Sync + 'static,

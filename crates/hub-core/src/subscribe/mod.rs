@@ -115,6 +115,19 @@ impl Subscribe {
     }
 
     /// Without a group: events from now (or from [`from`](Self::from)), no acks, no stored state.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// let mut live = bus.subscribe("prices.**").watch().await?;
+    /// bus.publish("prices.eur.usd", json!(1.08)).await?;
+    /// match live.recv().await? {
+    ///     Watched::Event(event) => println!("{} is now {:?}", event.topic(), event.payload()),
+    ///     Watched::Lagged { topic, missed } => println!("too slow: {missed} of {topic} are gone"),
+    /// }
+    /// # bus.stop().await }
+    /// ```
     pub async fn watch(self) -> Result<Watch> {
         Watch::open(self.engine, self.target.check()?, self.from, self.filter.unwrap_or_default()).await
     }
@@ -248,6 +261,19 @@ impl SubscribeGroup {
     }
 
     /// Joins the group and receives its events one by one, to be settled by id.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// let mut work = bus.subscribe("jobs").group("workers").open_by_id().await?;
+    /// let id = bus.publish("jobs", json!(1)).await?.id;
+    /// let handed = work.recv().await?;
+    /// assert_eq!(handed.event.id(), id);
+    /// work.ack(id, Some(handed.attempt))?;
+    /// assert!(work.ack(id, None).is_err(), "settled once");
+    /// # bus.stop().await }
+    /// ```
     pub async fn open_by_id(self) -> Result<ById> {
         self.open().await.map(ById::new)
     }

@@ -49,6 +49,20 @@ impl Subscription {
     ///
     /// Cancel safe: an event is leased to this member before it is answered, and one that is not answered stays first
     /// in line.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// let mut work = bus.subscribe("jobs").group("workers").ack_timeout(5_000).open().await?;
+    /// bus.publish("jobs", json!("sweep the floor")).await?;
+    /// let job = work.recv().await?;
+    /// match job.event().decode::<String>() {
+    ///     Ok(text) => { println!("{text}"); job.ack()? }
+    ///     Err(error) => job.nack(&error.to_string())?,
+    /// }
+    /// # bus.stop().await }
+    /// ```
     pub async fn recv(&mut self) -> Result<Delivery> {
         std::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
