@@ -46,6 +46,8 @@ pub struct Bus {
 
 struct Inner {
     engine: Arc<Engine>,
+    /// How [`Bus::stop`] went.
+    stopped: tokio::sync::OnceCell<Result<()>>,
 }
 
 impl Drop for Inner {
@@ -94,7 +96,8 @@ impl BusBuilder {
         let metrics = Metrics::register(registry, self.config.metric_labels);
         let engine = Engine::new(self.store, self.clock, self.config, self.ids, metrics);
         engine.restore(image);
-        let bus = Bus { inner: Arc::new(Inner { engine: engine.clone() }) };
+        let bus =
+            Bus { inner: Arc::new(Inner { engine: engine.clone(), stopped: tokio::sync::OnceCell::new() }) };
         start(&engine);
         Ok(bus)
     }
@@ -102,30 +105,30 @@ impl BusBuilder {
 
 /// Starts what runs for as long as the bus does.
 fn start(engine: &Arc<Engine>) {
-    let committing = engine.clone();
-    engine.spawn(async move {
-        let target = Target {
-            store: committing.store.clone(),
-            clock: committing.clock.clone(),
-            tails: committing.tails.clone(),
-            metrics: committing.metrics.clone(),
-        };
-        committing.committer.run(&target).await;
+    let target = Arc::new(Target {
+        store: engine.store.clone(),
+        clock: engine.clock.clone(),
+        tails: engine.tails.clone(),
+        metrics: engine.metrics.clone(),
     });
-    let saving = engine.clone();
+    let (committing, to) = (engine.clone(), target.clone());
+    // Not cut off when the hub stops: it ends when its queue is closed and empty.
+    engine.spawn(async move { committing.committer.run(&to).await });
+    until_stopping(engine, |engine| async move { engine.committer.clear_up(&target).await });
+    until_stopping(engine, |engine| async move { engine.saver.run(&engine).await });
+    until_stopping(engine, |engine| async move { cleaner::run(&engine).await });
+}
+
+fn until_stopping<F: Future<Output = ()> + Send + 'static>(
+    engine: &Arc<Engine>,
+    act: impl FnOnce(Arc<Engine>) -> F,
+) {
+    let (stopping, act) = (engine.stopping.clone(), act(engine.clone()));
     engine.spawn(async move {
         tokio::select! {
             biased;
-            () = saving.stopping.cancelled() => {}
-            () = saving.saver.run(&saving) => {}
-        }
-    });
-    let cleaning = engine.clone();
-    engine.spawn(async move {
-        tokio::select! {
-            biased;
-            () = cleaning.stopping.cancelled() => {}
-            () = cleaner::run(&cleaning) => {}
+            () = stopping.cancelled() => {}
+            () = act => {}
         }
     });
 }
@@ -252,7 +255,7 @@ impl Bus {
     /// Deletes a group on one topic, or a subscription to a pattern or list with all its groups. Members' subscriptions
     /// end. Answers how many groups went.
     pub async fn delete_group(&self, topic_or_label: &str, group: &str) -> Result<usize> {
-        delete(self.engine(), topic_or_label, &GroupName::parse(group)?).await
+        delete(self.engine(), topic_or_label, &GroupName::parse(group)?, false).await
     }
 
     /// How the groups of a topic are doing, by name.
@@ -365,28 +368,35 @@ impl Bus {
     }
 
     /// Stops cleanly: takes nothing more, saves everything, closes the store. After it nothing that was acked is
-    /// delivered again. Subscriptions end with `unavailable`. Handlers have [`Config::stop_timeout`] to finish.
+    /// delivered again. Subscriptions end with `unavailable`. Handlers have [`Config::stop_timeout`] to finish, and so
+    /// has the store; a store that does not answer by then gives `unavailable`, and it is as if the hub had crashed.
+    ///
+    /// Called again, it answers the same.
     pub async fn stop(&self) -> Result<()> {
         let engine = self.engine();
-        engine.stopping.cancel();
-        // Handlers may take their time, so what is done by now is saved before.
-        let _ = engine.saver.flush(engine).await;
-        engine.handlers.close();
         let patience = Duration::from_millis(engine.config.stop_timeout);
-        if tokio::time::timeout(patience, engine.handlers.wait()).await.is_err() {
-            tracing::warn!(
-                handlers = engine.handlers.len(),
-                "stopping without waiting for handlers any longer"
-            );
-        }
-        engine.end_members();
-        let saved = engine.saver.flush(engine).await;
-        engine.committer.close();
-        engine.tasks.close();
-        engine.tasks.wait().await;
-        let closed = engine.store.close().await.map_err(refused);
-        engine.abandon();
-        saved.and(closed)
+        let stop = async {
+            engine.stopping.cancel();
+            engine.handlers.close();
+            // Handlers may take their time, so what is done by now is saved before.
+            let handlers = async {
+                let _ = engine.saver.flush(engine).await;
+                engine.handlers.wait().await;
+            };
+            if tokio::time::timeout(patience, handlers).await.is_err() {
+                tracing::warn!(
+                    handlers = engine.handlers.len(),
+                    "stopping without waiting for handlers any longer"
+                );
+            }
+            engine.end_members();
+            let closed = tokio::time::timeout(patience, engine.close()).await;
+            engine.abandon();
+            closed.unwrap_or_else(|_| {
+                Err(Error::unavailable("the store did not answer while the hub was stopping"))
+            })
+        };
+        self.inner.stopped.get_or_init(|| stop).await.clone()
     }
 
     /// Milliseconds on the hub's wall clock.

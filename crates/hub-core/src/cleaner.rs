@@ -69,7 +69,8 @@ impl Pass {
         }
         for (label, group, idle_since) in gone {
             if expired(idle_since) {
-                match delete(engine, &label, &group).await {
+                match delete(engine, &label, &group, true).await {
+                    Ok(0) => {}
                     Ok(_) => tracing::info!(label, %group, days, "a group without members has expired"),
                     Err(error) => {
                         tracing::warn!(label, %group, %error, "an expired group could not be deleted");
@@ -82,6 +83,7 @@ impl Pass {
 
 /// Writes the snapshot of a compacted topic, then removes what its settings do not keep.
 pub(crate) async fn clean(engine: &Arc<Engine>, topic: &Arc<Topic>) -> Result<Cleaned> {
+    let _turn = topic.cleaning.lock().await;
     let settings = &topic.settings;
     let mut keep_above = None;
     if settings.compaction && !topic.name.is_snapshot() {

@@ -8,9 +8,9 @@ use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::store::{Appended, Commit, Durability, EventStore, Record, StoreError, StoreResult};
 use crate::topic::{TailBudget, Topic, Waiter};
-use hub_proto::{Draft, Error, Event, EventId, Result};
+use hub_proto::{Draft, Error, Event, EventId, Result, TopicName};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,6 +124,8 @@ pub(crate) struct Committer {
     room: Arc<Semaphore>,
     capacity: usize,
     timeout: Millis,
+    doubtful: Mutex<BTreeMap<TopicName, Arc<Topic>>>,
+    doubt: Notify,
 }
 
 /// What the committing task works with.
@@ -137,7 +139,15 @@ pub(crate) struct Target {
 impl Committer {
     pub fn new(capacity: usize, timeout: Millis) -> Self {
         let room = Arc::new(Semaphore::new(capacity));
-        Self { queue: Mutex::default(), wake: Notify::new(), room, capacity, timeout }
+        Self {
+            queue: Mutex::default(),
+            wake: Notify::new(),
+            room,
+            capacity,
+            timeout,
+            doubtful: Mutex::default(),
+            doubt: Notify::new(),
+        }
     }
 
     /// Makes one event durable.
@@ -215,20 +225,34 @@ impl Committer {
 
     /// Commits until the queue is closed and empty.
     pub async fn run(&self, target: &Target) {
-        let mut doubtful = Vec::new();
         loop {
             let (batch, closed) = self.gather(target.clock.wall());
             match batch {
-                Some(batch) => doubtful.append(&mut self.commit(batch, target).await),
+                Some(batch) => self.commit(batch, target).await,
                 None if closed => return,
-                None if doubtful.is_empty() => self.wake.notified().await,
-                None => {
-                    let patience = Duration::from_millis(RETRY);
-                    // Something to commit comes first; a timer that ran out means: try again.
-                    let _ = tokio::time::timeout(patience, self.wake.notified()).await;
+                None => self.wake.notified().await,
+            }
+        }
+    }
+
+    /// Asks the store what became of commits that failed, for as long as it does not say. An event that was stored
+    /// although its publisher got an error is an event: its readers get it now, not with the next one.
+    pub async fn clear_up(&self, target: &Target) {
+        loop {
+            let Some(topic) = self.doubtful.lock().first_key_value().map(|(_, topic)| topic.clone()) else {
+                self.doubt.notified().await;
+                continue;
+            };
+            // Taken out first: a commit that fails from here on brings it back.
+            self.doubtful.lock().remove(&topic.name);
+            match target.store.bounds(&topic.name).await {
+                Ok(bounds) => topic.learn(bounds).into_iter().for_each(Waiter::wake),
+                Err(error) => {
+                    tracing::warn!(topic = %topic.name, %error, "what a failed commit has stored is still unknown");
+                    self.doubtful.lock().insert(topic.name.clone(), topic);
+                    tokio::time::sleep(Duration::from_millis(RETRY)).await;
                 }
             }
-            clear_up(&mut doubtful, target).await;
         }
     }
 
@@ -249,8 +273,7 @@ impl Committer {
         ((!batch.answers.is_empty()).then_some(batch), queue.closed)
     }
 
-    /// Commits a batch. Answers the topics of which nobody knows what they have got.
-    async fn commit(&self, batch: Batch, target: &Target) -> Vec<Arc<Topic>> {
+    async fn commit(&self, batch: Batch, target: &Target) {
         let Batch { commit, topics, mut answers } = batch;
         let (started, count) = (std::time::Instant::now(), commit.events.len());
         let committed = self.outlast(pin!(target.store.commit(commit)), &mut answers, target).await;
@@ -258,7 +281,10 @@ impl Committer {
         let Admission { results, waiters, doubtful } = admit(committed.events, topics, target);
         reply(answers, results, committed.records);
         waiters.into_iter().for_each(Waiter::wake);
-        doubtful
+        if !doubtful.is_empty() {
+            self.doubtful.lock().extend(doubtful);
+            self.doubt.notify_one();
+        }
     }
 
     /// Waits for a commit. Whoever has waited too long, for it or in the queue behind it, is answered meanwhile; the
@@ -341,7 +367,8 @@ struct Admission {
     /// Per event: its place, or the error. The id is filled in with the answer.
     results: Vec<Result<Place>>,
     waiters: Vec<Waiter>,
-    doubtful: Vec<Arc<Topic>>,
+    /// Topics of which nobody knows what they have got.
+    doubtful: BTreeMap<TopicName, Arc<Topic>>,
 }
 
 /// A receipt without its id.
@@ -356,13 +383,19 @@ struct Place {
 fn admit(events: Vec<StoreResult<Appended>>, topics: Vec<Arc<Topic>>, target: &Target) -> Admission {
     let mut runs: Vec<(Arc<Topic>, Vec<Arc<Event>>)> = Vec::new();
     let mut results = Vec::with_capacity(events.len());
-    let mut doubtful: Vec<Arc<Topic>> = Vec::new();
+    let mut doubtful = BTreeMap::new();
     for (appended, topic) in events.into_iter().zip(topics) {
         results.push(match appended {
             Ok(Appended::New { event, durability }) => {
                 let place = Place { seq: event.seq(), ts: event.ts(), durable: durability, duplicate: false };
                 match runs.last_mut() {
-                    Some((last, events)) if Arc::ptr_eq(last, &topic) => events.push(event),
+                    // A gap within a topic: the event between has an unknown outcome.
+                    Some((last, events))
+                        if Arc::ptr_eq(last, &topic)
+                            && events.last().is_some_and(|last| last.seq() + 1 == event.seq()) =>
+                    {
+                        events.push(event);
+                    }
                     _ => runs.push((topic, vec![event])),
                 }
                 Ok(place)
@@ -375,9 +408,7 @@ fn admit(events: Vec<StoreResult<Appended>>, topics: Vec<Arc<Topic>>, target: &T
                 topic.name
             ))),
             Err(error) => {
-                if !doubtful.iter().any(|known| Arc::ptr_eq(known, &topic)) {
-                    doubtful.push(topic);
-                }
+                doubtful.insert(topic.name.clone(), topic);
                 Err(Error::unavailable(unknown_outcome(&error)))
             }
         });
@@ -389,23 +420,6 @@ fn admit(events: Vec<StoreResult<Appended>>, topics: Vec<Arc<Topic>>, target: &T
         target.tails.added(topic, events);
     }
     Admission { results, waiters, doubtful }
-}
-
-/// Asks the store what became of commits that failed. An event that was stored although its publisher got an error is an
-/// event: its readers get it now, not with the next one.
-async fn clear_up(doubtful: &mut Vec<Arc<Topic>>, target: &Target) {
-    while let Some(topic) = doubtful.last() {
-        match target.store.bounds(&topic.name).await {
-            Ok(bounds) => {
-                topic.learn(bounds).into_iter().for_each(Waiter::wake);
-                doubtful.pop();
-            }
-            Err(error) => {
-                tracing::warn!(topic = %topic.name, %error, "what a failed commit has stored is still unknown");
-                return;
-            }
-        }
-    }
 }
 
 fn reply(answers: Vec<Answer>, results: Vec<Result<Place>>, records: Vec<StoreResult<()>>) {

@@ -8,6 +8,7 @@ use crate::fan::Fans;
 use crate::group::Group;
 use crate::group::dispatch::MemberId;
 use crate::metrics::Metrics;
+use crate::position::refused;
 use crate::saver::Saver;
 use crate::store::{Bounds, EventStore, Image};
 use crate::topic::{TailBudget, Topic};
@@ -103,7 +104,10 @@ impl Engine {
             let record_dirty = stored.record.idle_since.is_none();
             stored.record.idle_since.get_or_insert(now);
             let name = stored.record.topic.clone();
-            let topic = self.find(&name).unwrap_or_else(|| self.insert(name, Bounds::default()));
+            let topic = self.find(&name).unwrap_or_else(|| {
+                self.user_topics.fetch_add(1, Relaxed);
+                self.insert(name, Bounds::default())
+            });
             let group = Group::new(self.clone(), topic.clone(), stored, record_dirty);
             topic.groups.write().insert(group.name.clone(), group);
         }
@@ -210,6 +214,15 @@ impl Engine {
         self.members.fetch_add(1, Relaxed)
     }
 
+    /// Runs something that must not be cut off in the middle: it goes on if the caller does not wait for it any longer.
+    pub async fn unbroken<T: Send + 'static>(
+        &self,
+        act: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let done = self.tasks.spawn_on(act, &self.runtime).await;
+        done.unwrap_or_else(|_| Err(stopped()))
+    }
+
     /// Starts a task on the runtime that the bus was opened on, from any thread.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(task, &self.runtime);
@@ -230,6 +243,15 @@ impl Engine {
             let groups: Vec<_> = topic.groups.read().values().cloned().collect();
             groups.iter().for_each(|group| group.end_members(&stopped()));
         }
+    }
+
+    /// Saves what is unsaved, commits what is queued and closes the store.
+    pub async fn close(&self) -> Result<()> {
+        let saved = self.saver.flush(self).await;
+        self.committer.close();
+        self.tasks.close();
+        self.tasks.wait().await;
+        saved.and(self.store.close().await.map_err(refused))
     }
 
     /// Ends everything at once and lets go of the circle engine, topic, group, engine.

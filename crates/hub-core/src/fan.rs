@@ -37,6 +37,8 @@ pub(crate) struct Fan {
     pub record: SubscriptionRecord,
     pub cover: Cover,
     members: BTreeMap<MemberId, Member>,
+    /// Nobody joins any more: the subscription is being deleted, or changed.
+    going: bool,
 }
 
 /// A member, as groups of topics to come will have it.
@@ -48,7 +50,7 @@ struct Member {
 
 impl Fan {
     pub fn new(record: SubscriptionRecord, cover: Cover) -> Self {
-        Self { record, cover, members: BTreeMap::new() }
+        Self { record, cover, members: BTreeMap::new(), going: false }
     }
 
     /// Every member's subscription ends with `error`.
@@ -56,8 +58,17 @@ impl Fan {
         self.members.values().for_each(|member| member.mailbox.end(error.clone()));
     }
 
-    pub fn has_members(&self) -> bool {
-        !self.members.is_empty()
+    /// From now on nobody joins, until [`stay`](Self::stay). With `only_if_idle`: unless somebody is there already, which
+    /// is answered with false.
+    pub fn go(&mut self, only_if_idle: bool) -> bool {
+        let goes = !only_if_idle || self.members.is_empty();
+        self.going |= goes;
+        goes
+    }
+
+    /// The subscription is neither deleted nor changed after all.
+    pub fn stay(&mut self) {
+        self.going = false;
     }
 
     /// The group on `topic`: the one there is, or a new one at the beginning.
@@ -231,15 +242,21 @@ impl Fans {
         ack_timeout: Millis,
     ) -> Result<()> {
         let mut inner = self.inner.lock();
-        let Some(fan) = inner.fans.get_mut(&(label.to_owned(), group.clone())) else {
-            return Err(crate::group::deleted(group));
-        };
+        let fan = inner.fans.get_mut(&(label.to_owned(), group.clone())).filter(|fan| !fan.going);
+        let Some(fan) = fan else { return Err(crate::group::deleted(group)) };
         fan.members.insert(id, Member { mailbox: mailbox.clone(), ack_timeout, paused: false });
         if fan.record.idle_since.take().is_some() {
             engine.saver.mark_subscription(label, group);
         }
+        let mut joined = Vec::new();
         for topic in engine.topics().into_iter().filter(|topic| fan.cover.covers(&topic.name)) {
-            fan.group(engine, &topic).join(id, mailbox.clone(), ack_timeout)?;
+            let group = fan.group(engine, &topic);
+            if let Err(error) = group.join(id, mailbox.clone(), ack_timeout) {
+                joined.iter().for_each(|group: &Arc<Group>| group.leave(id, false));
+                fan.members.remove(&id);
+                return Err(error);
+            }
+            joined.push(group);
         }
         Ok(())
     }
@@ -283,6 +300,10 @@ impl Fans {
     /// Tells `observer` of every topic born from now on. Answers those there are.
     pub fn observe(&self, engine: &Engine, observer: Weak<dyn Observer>) -> Vec<Arc<Topic>> {
         let mut inner = self.inner.lock();
+        if inner.observers.len() == inner.observers.capacity() {
+            // Before the list grows: those who are gone leave it.
+            inner.observers.retain(|observer| observer.strong_count() > 0);
+        }
         inner.observers.push(observer);
         engine.topics()
     }

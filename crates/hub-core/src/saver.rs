@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::group::Group;
+use crate::group::state::GroupState;
 use crate::store::Record;
 use hub_proto::{GroupName, Result};
 use parking_lot::Mutex;
@@ -64,6 +65,8 @@ impl Saver {
     }
 
     /// Saves everything that is unsaved now.
+    ///
+    /// Cancel safe: what is not known to be saved is saved again.
     pub async fn flush(&self, engine: &Engine) -> Result<()> {
         let _turn = self.saving.lock().await;
         let Dirty { groups, subscriptions } = std::mem::take(&mut *self.dirty.lock());
@@ -71,23 +74,38 @@ impl Saver {
         for (label, group) in &subscriptions {
             records.extend(engine.fans.with(label, group, |fan| Record::Subscription(fan.record.clone())));
         }
-        let mut states = Vec::with_capacity(groups.len());
+        let mut save =
+            Save { saver: self, groups: Vec::with_capacity(groups.len()), subscriptions, done: false };
         for group in groups {
             let (mut unsaved, state) = group.unsaved();
             records.append(&mut unsaved);
-            states.push((group, state));
+            save.groups.push((group, state));
         }
         let result = match records.is_empty() {
             true => Ok(()),
             false => engine.committer.write(records, engine.clock.steady()).await,
         };
-        for (group, state) in states {
-            group.saved(state, result.is_ok());
-        }
-        if result.is_err() {
-            self.dirty.lock().subscriptions.extend(subscriptions);
-            self.wake.notify_one();
-        }
+        save.done = result.is_ok();
         result
+    }
+}
+
+/// A save under way. However it ends, its groups hear of it.
+struct Save<'a> {
+    saver: &'a Saver,
+    groups: Vec<(Arc<Group>, GroupState)>,
+    subscriptions: BTreeSet<(String, GroupName)>,
+    done: bool,
+}
+
+impl Drop for Save<'_> {
+    fn drop(&mut self) {
+        for (group, state) in self.groups.drain(..) {
+            group.saved(state, self.done);
+        }
+        if !self.done {
+            self.saver.dirty.lock().subscriptions.append(&mut self.subscriptions);
+            self.saver.wake.notify_one();
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::config::TopicSettings;
 use crate::group::Group;
 use crate::metrics::TopicMetrics;
-use crate::store::Bounds;
+use crate::store::{Bounds, ReadLimit};
 use hub_proto::{Event, GroupName, TopicName};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
@@ -16,6 +16,8 @@ pub(crate) struct Topic {
     pub metrics: TopicMetrics,
     pub groups: RwLock<BTreeMap<GroupName, Arc<Group>>>,
     tail: Mutex<Tail>,
+    /// One cleaner at a time: a snapshot is written in order.
+    pub cleaning: tokio::sync::Mutex<()>,
 }
 
 /// The newest events of a topic. Contiguous: the last one in `events` is `last`.
@@ -28,10 +30,17 @@ struct Tail {
 /// Somebody who has seen everything and wants to know when there is more.
 pub(crate) enum Waiter {
     Group(Weak<Group>),
-    Watch(Arc<dyn Fn() + Send + Sync>),
+    Watch(Weak<dyn Fn() + Send + Sync>),
 }
 
 impl Waiter {
+    fn is_there(&self) -> bool {
+        match self {
+            Self::Group(group) => group.strong_count() > 0,
+            Self::Watch(wake) => wake.strong_count() > 0,
+        }
+    }
+
     pub fn wake(self) {
         match self {
             Self::Group(group) => {
@@ -39,7 +48,11 @@ impl Waiter {
                     group.wake();
                 }
             }
-            Self::Watch(wake) => wake(),
+            Self::Watch(wake) => {
+                if let Some(wake) = wake.upgrade() {
+                    wake();
+                }
+            }
         }
     }
 }
@@ -58,7 +71,8 @@ pub(crate) enum TailRead {
 impl Topic {
     pub fn new(name: TopicName, settings: TopicSettings, metrics: TopicMetrics, bounds: Bounds) -> Self {
         let tail = Tail { events: VecDeque::new(), last: bounds.last, waiting: Vec::new() };
-        Self { name, settings, metrics, groups: RwLock::default(), tail: Mutex::new(tail) }
+        let (groups, cleaning) = (RwLock::default(), tokio::sync::Mutex::default());
+        Self { name, settings, metrics, groups, tail: Mutex::new(tail), cleaning }
     }
 
     /// The highest seq committed.
@@ -69,7 +83,12 @@ impl Topic {
     /// Adds committed events, oldest first. Answers who waited for them.
     pub fn append(&self, events: &[Arc<Event>]) -> Vec<Waiter> {
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return Vec::new() };
+        debug_assert_eq!(last.seq() - first.seq() + 1, events.len() as u64, "a run has no gaps");
         let mut tail = self.tail.lock();
+        if last.seq() <= tail.last {
+            // The store told us already; whoever reads finds them there.
+            return std::mem::take(&mut tail.waiting);
+        }
         if first.seq() != tail.last + 1 {
             // Something in between was committed without us knowing: the cache has to stay contiguous.
             tail.events.clear();
@@ -101,25 +120,33 @@ impl Topic {
         }
     }
 
-    /// Copies up to `max` events above `after`; at the end of the log the waiter is kept until the next append.
+    /// Copies events above `after`, up to a limit; at the end of the log the waiter is kept until the next append.
     pub fn read(
         &self,
         after: u64,
-        max: usize,
+        max: ReadLimit,
         into: &mut VecDeque<Arc<Event>>,
         waiter: impl FnOnce() -> Option<Waiter>,
     ) -> TailRead {
         let mut tail = self.tail.lock();
         if after >= tail.last {
             let waiter = waiter();
+            if tail.waiting.len() == tail.waiting.capacity() {
+                // Before the list grows: those who are gone leave it.
+                tail.waiting.retain(Waiter::is_there);
+            }
             tail.waiting.extend(waiter);
             return TailRead::CaughtUp;
         }
         match tail.events.front().and_then(|first| (after + 1).checked_sub(first.seq())) {
             Some(at) => {
-                let at = at as usize;
-                let end = at.saturating_add(max).min(tail.events.len());
-                into.extend(tail.events.range(at..end).cloned());
+                let mut bytes = 0;
+                let fits = |event: &&Arc<Event>| {
+                    let fits = bytes == 0 || bytes < max.bytes;
+                    bytes += event.size();
+                    fits
+                };
+                into.extend(tail.events.range(at as usize..).take(max.events).take_while(fits).cloned());
                 TailRead::Some
             }
             None => TailRead::Behind,

@@ -60,7 +60,7 @@ struct Member {
 /// What became of an event that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admitted {
-    /// Deliverable now: the caller leases it at once.
+    /// Deliverable now: the caller leases it at once, or defers it.
     Ready,
     /// Waits inside the dispatcher.
     Parked,
@@ -187,6 +187,11 @@ impl Dispatcher {
     /// Unsettled events that no member holds.
     pub fn parked(&self) -> usize {
         self.window.live() - self.leased
+    }
+
+    /// Events that wait for an older one of their key.
+    pub fn behind(&self) -> usize {
+        self.parked() - self.ready.len() - self.backoff.len() - self.dying.len()
     }
 
     pub fn in_backoff(&self) -> bool {
@@ -337,6 +342,12 @@ impl Dispatcher {
         if state == State::Ready { Admitted::Ready } else { Admitted::Parked }
     }
 
+    /// Keeps an admitted event for a member to come.
+    pub fn defer(&mut self, seq: u64) {
+        debug_assert!(matches!(self.window.get(seq), Some(Entry { state: State::Ready, .. })));
+        self.ready.insert(seq);
+    }
+
     /// The log now begins at `first`. Answers how many events nobody will see.
     pub fn truncate(&mut self, first: u64) -> u64 {
         let gone: Vec<u64> = self
@@ -408,7 +419,7 @@ impl Dispatcher {
         member.leased += 1;
         self.leased += 1;
         let attempt = entry.attempts;
-        self.deadlines.push(member.ack_timeout, deadline, seq);
+        self.deadlines.push(member.ack_timeout, deadline, (seq, attempt));
         if !self.ready.is_empty() {
             self.ready.remove(&seq);
         }
@@ -416,8 +427,10 @@ impl Dispatcher {
             self.rotation.rotate_left(1);
         }
         let window = &self.window;
-        self.deadlines.sweep(self.leased, |seq| {
-            matches!(window.get(seq), Some(Entry { state: State::Leased { .. }, .. }))
+        self.deadlines.sweep(|(seq, attempt)| {
+            window
+                .get(seq)
+                .is_some_and(|entry| entry.attempts == attempt && matches!(entry.state, State::Leased { .. }))
         });
         Lease { member: id, seq, attempt, epoch: self.epoch }
     }
@@ -472,12 +485,16 @@ impl Dispatcher {
 
     /// Ends the leases that ran out, one per call.
     pub fn expire(&mut self, now: Millis) -> Option<Released> {
-        while let Some(seq) = self.deadlines.pop_due(now) {
-            let Some(Entry { state: State::Leased { deadline, .. }, .. }) = self.window.get(seq) else {
+        while let Some((seq, attempt)) = self.deadlines.pop_due(now) {
+            let Some(Entry { state: State::Leased { deadline, .. }, attempts, .. }) = self.window.get(seq)
+            else {
                 continue;
             };
+            if *attempts != attempt {
+                continue;
+            }
             if *deadline > now {
-                self.deadlines.refile(*deadline, seq);
+                self.deadlines.refile(*deadline, (seq, attempt));
                 continue;
             }
             let released = self.unlease(seq)?;
@@ -521,7 +538,9 @@ impl Dispatcher {
     /// The dead letter is written: the event is settled.
     pub fn buried(&mut self, epoch: u64, seq: u64) {
         if epoch == self.epoch && matches!(self.window.get(seq), Some(Entry { state: State::Dying, .. })) {
-            self.dying.retain(|&dying| dying != seq);
+            if let Some(at) = self.dying.iter().position(|&dying| dying == seq) {
+                self.dying.remove(at);
+            }
             self.settle(seq);
         }
     }
@@ -585,7 +604,9 @@ impl Dispatcher {
         if self.is_overtaken(seq) {
             return self.settle(seq);
         }
-        self.errors.insert(seq, err.into());
+        // Reasons are for people; a flood of them is cut short.
+        let most = if self.errors.len() < 1000 { err.len() } else { err.floor_char_boundary(100) };
+        self.errors.insert(seq, err[..most].into());
         let entry = self.window.get_mut(seq).expect("found above");
         match again {
             _ if given_up && bury => {

@@ -57,7 +57,9 @@ impl Keys {
     pub fn leave(&mut self, key: u64, seq: u64) -> Option<u64> {
         let line = self.lines.get_mut(&key)?;
         if line.head != seq {
-            line.rest.retain(|&waiting| waiting != seq);
+            if let Ok(at) = line.rest.binary_search(&seq) {
+                line.rest.remove(at);
+            }
             return None;
         }
         match line.rest.pop_front() {

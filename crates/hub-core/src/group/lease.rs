@@ -5,7 +5,6 @@ use super::pump::Pump;
 use super::{Group, Inner};
 use crate::Millis;
 use hub_proto::{Error, Event, Result, limits};
-use parking_lot::MutexGuard;
 use std::sync::Arc;
 
 impl Group {
@@ -32,28 +31,30 @@ impl Group {
     }
 
     pub fn ack(self: &Arc<Self>, lease: Lease) -> Result<()> {
-        let mut inner = self.inner.lock();
-        let acked = inner.disp.ack(lease).ok_or_else(|| self.not_held(lease))?;
-        if let Some(taken) = acked.taken {
-            self.metrics.handled(self.engine.clock.steady().saturating_sub(taken));
-        }
-        self.metrics.acked.inc();
-        self.settled(inner, lease.member);
-        Ok(())
+        self.locked(|inner| {
+            let acked = inner.disp.ack(lease).ok_or_else(|| self.not_held(lease))?;
+            if let Some(taken) = acked.taken {
+                self.metrics.handled(self.engine.clock.steady().saturating_sub(taken));
+            }
+            self.metrics.acked.inc();
+            self.settled(inner, lease.member);
+            Ok(())
+        })
     }
 
     pub fn nack(self: &Arc<Self>, lease: Lease, delay: Option<Millis>, reason: &str) -> Result<()> {
-        let mut inner = self.inner.lock();
-        let now = self.engine.clock.steady();
-        let reason = shorten(reason, limits::REASON_BYTES);
-        inner.disp.nack(lease, delay, reason, now).ok_or_else(|| self.not_held(lease))?;
-        self.metrics.nacked.inc();
-        if inner.disp.has_burials() {
-            self.ensure_task(&mut inner);
-            self.wake.notify_one();
-        }
-        self.settled(inner, lease.member);
-        Ok(())
+        self.locked(|inner| {
+            let now = self.engine.clock.steady();
+            let reason = shorten(reason, limits::REASON_BYTES);
+            inner.disp.nack(lease, delay, reason, now).ok_or_else(|| self.not_held(lease))?;
+            self.metrics.nacked.inc();
+            if inner.disp.has_burials() {
+                self.ensure_task(inner);
+                self.wake.notify_one();
+            }
+            self.settled(inner, lease.member);
+            Ok(())
+        })
     }
 
     pub fn extend(&self, lease: Lease, extend: Millis) -> Result<Millis> {
@@ -63,22 +64,15 @@ impl Group {
     }
 
     /// A member's lease ended by its own word: it has room for one more.
-    pub(super) fn settled(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, member: MemberId) {
-        self.metrics.inflight.dec();
-        self.mark(&mut inner);
-        let waiting = inner.members.get(&member).and_then(|slot| {
-            slot.mailbox.release(1);
-            slot.mailbox.is_waiting().then(|| slot.mailbox.clone())
-        });
-        if waiting.is_some() {
+    fn settled(self: &Arc<Self>, inner: &mut Inner, member: MemberId) {
+        self.mark(inner);
+        self.release(inner, member, 1);
+        let parks_less = inner.stalled && inner.disp.parked() < self.engine.config.max_parked;
+        if !inner.freed.is_empty() || parks_less {
             inner.disp.roomy(member);
-            self.pump(&mut inner, Pump::All);
+            self.pump(inner, Pump::All);
         } else if inner.disp.has_ready() || inner.disp.in_backoff() {
-            self.pump(&mut inner, Pump::Ready);
-        }
-        drop(inner);
-        if let Some(mailbox) = waiting {
-            mailbox.feed();
+            self.pump(inner, Pump::Ready);
         }
     }
 

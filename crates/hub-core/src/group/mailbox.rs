@@ -14,6 +14,7 @@ use super::delivery::Delivery;
 use super::dispatch::MemberId;
 use hub_proto::Error;
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
@@ -27,6 +28,8 @@ pub(crate) struct Mailbox {
     outstanding: AtomicUsize,
     queued: AtomicUsize,
     queued_bytes: AtomicUsize,
+    /// Nothing more is handed out.
+    is_ended: AtomicBool,
     /// The consumer sleeps because nothing was here.
     waiting: AtomicBool,
     inner: Mutex<Inner>,
@@ -51,6 +54,7 @@ impl Mailbox {
             outstanding: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),
             queued_bytes: AtomicUsize::new(0),
+            is_ended: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
             inner: Mutex::default(),
         }
@@ -58,16 +62,21 @@ impl Mailbox {
 
     /// Whether one more event may come. An expired lease leaves its event in the queue, hence both counts.
     pub fn has_room(&self) -> bool {
-        self.outstanding.load(SeqCst) < self.max_in_flight
+        !self.is_ended.load(SeqCst)
+            && self.outstanding.load(SeqCst) < self.max_in_flight
             && self.queued.load(SeqCst) < self.max_in_flight
             && self.queued_bytes.load(SeqCst) < self.max_bytes
     }
 
-    /// Reserves room for one event that will be pushed.
-    pub fn reserve(&self, bytes: usize) {
-        self.outstanding.fetch_add(1, SeqCst);
+    /// Reserves room for one event that will be pushed; false if another group was faster.
+    pub fn reserve(&self, bytes: usize) -> bool {
+        let one_more = |out: usize| (out < self.max_in_flight).then_some(out + 1);
+        if self.outstanding.fetch_update(SeqCst, SeqCst, one_more).is_err() {
+            return false;
+        }
         self.queued.fetch_add(1, SeqCst);
         self.queued_bytes.fetch_add(bytes, SeqCst);
+        true
     }
 
     /// Leases ended.
@@ -114,18 +123,30 @@ impl Mailbox {
         }
     }
 
-    /// Ends the subscription: after what is queued the consumer gets `error`.
+    /// Ends the subscription: nothing more is handed out, the consumer gets `error`.
     pub fn end(&self, error: Error) {
         let mut inner = self.inner.lock();
         inner.ended.get_or_insert(error);
+        self.is_ended.store(true, SeqCst);
         if let Some(waker) = inner.waker.take() {
             drop(inner);
             waker.wake();
         }
     }
 
+    /// What the subscription ended with.
+    pub fn ended(&self) -> Option<Error> {
+        if !self.is_ended.load(SeqCst) {
+            return None;
+        }
+        self.inner.lock().ended.clone()
+    }
+
     /// Moves everything that is queued into `into`; waits if there is nothing.
     pub fn poll(&self, into: &mut VecDeque<Delivery>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if let Some(error) = self.ended() {
+            return Poll::Ready(Err(error));
+        }
         if self.drain(into) {
             return Poll::Ready(Ok(()));
         }
@@ -175,4 +196,19 @@ pub(super) struct Slot {
     pub mailbox: Arc<Mailbox>,
     /// Deliveries decided on and not yet pushed.
     pub staged: Vec<Delivery>,
+    /// The group's note is with the mailbox; one is enough.
+    pub noted: Cell<bool>,
+}
+
+impl Slot {
+    pub fn new(mailbox: Arc<Mailbox>) -> Self {
+        Self { mailbox, staged: Vec::new(), noted: Cell::new(false) }
+    }
+
+    /// Has the group asked again when the member has room, or runs dry.
+    pub fn note(&self, group: &Arc<Group>, member: MemberId, got_something: bool) {
+        if !self.noted.replace(true) {
+            self.mailbox.starve(Arc::downgrade(group), member, got_something);
+        }
+    }
 }

@@ -76,7 +76,15 @@ struct Inner {
     dirty: bool,
     record_dirty: bool,
     saved: GroupState,
+    /// Nobody joins any more: the group is being deleted, or changed.
+    going: bool,
     deleted: bool,
+    /// Reading stopped because too much is parked.
+    stalled: bool,
+    /// Since when the task waits for the store.
+    working_since: Option<Millis>,
+    /// Mailboxes that got room while their consumer waits: whoever unlocks the group feeds them.
+    freed: Vec<Arc<Mailbox>>,
 }
 
 impl Group {
@@ -103,7 +111,11 @@ impl Group {
             record_dirty,
             // The record is not stored, or not as it is: what is stored beside it may be from an earlier life.
             saved: if record_dirty { GroupState::unknown() } else { state },
+            going: false,
             deleted: false,
+            stalled: false,
+            working_since: None,
+            freed: Vec::new(),
         };
         let group = Arc::new(Self {
             topic,
@@ -124,56 +136,71 @@ impl Group {
 
     /// Adds a member and starts to deliver to it.
     pub fn join(self: &Arc<Self>, id: MemberId, mailbox: Arc<Mailbox>, ack_timeout: Millis) -> Result<()> {
+        self.locked(|inner| {
+            if inner.deleted || inner.going {
+                return Err(deleted(&self.name));
+            }
+            inner.members.insert(id, Slot::new(mailbox));
+            inner.disp.join(id, ack_timeout);
+            if inner.record.idle_since.take().is_some() {
+                inner.record_dirty = true;
+                self.mark(inner);
+            }
+            self.ensure_task(inner);
+            self.pump(inner, Pump::All);
+            Ok(())
+        })
+    }
+
+    /// Does something under the group's lock; afterwards groups of other topics get the room that it made.
+    fn locked<T>(&self, act: impl FnOnce(&mut Inner) -> T) -> T {
         let mut inner = self.inner.lock();
-        if inner.deleted {
-            return Err(deleted(&self.name));
-        }
-        inner.members.insert(id, Slot { mailbox, staged: Vec::new() });
-        inner.disp.join(id, ack_timeout);
-        if inner.record.idle_since.take().is_some() {
-            inner.record_dirty = true;
-            self.mark(&mut inner);
-        }
-        self.ensure_task(&mut inner);
-        self.pump(&mut inner, Pump::All);
-        Ok(())
+        let done = act(&mut inner);
+        let freed = std::mem::take(&mut inner.freed);
+        drop(inner);
+        freed.iter().for_each(|mailbox| mailbox.feed());
+        done
     }
 
     /// Removes a member. `blame`: it vanished, so its oldest event in hand counts a failure.
     pub fn leave(self: &Arc<Self>, id: MemberId, blame: bool) {
-        let mut inner = self.inner.lock();
-        let Some(slot) = inner.members.remove(&id) else { return };
-        let now = self.engine.clock.steady();
-        let released = inner.disp.leave(id, blame, now);
-        slot.mailbox.release(released);
-        self.metrics.inflight.dec_by(released as i64);
-        if inner.members.is_empty() {
-            inner.record.idle_since = Some(self.engine.now_unset());
-            inner.record_dirty = true;
-        }
-        self.mark(&mut inner);
-        if inner.disp.has_burials() {
-            self.ensure_task(&mut inner);
-        }
-        self.pump(&mut inner, Pump::All);
-        self.wake.notify_one();
+        self.locked(|inner| {
+            if !inner.members.contains_key(&id) {
+                return;
+            }
+            let released = inner.disp.leave(id, blame, self.engine.clock.steady());
+            self.release(inner, id, released);
+            inner.members.remove(&id);
+            if inner.members.is_empty() {
+                inner.record.idle_since = Some(self.engine.now_unset());
+                inner.record_dirty = true;
+            }
+            self.mark(inner);
+            if inner.disp.has_burials() {
+                self.ensure_task(inner);
+            }
+            self.pump(inner, Pump::All);
+            self.wake.notify_one();
+        });
     }
 
     pub fn set_paused(self: &Arc<Self>, id: MemberId, paused: bool) {
-        let mut inner = self.inner.lock();
-        let released = inner.disp.set_paused(id, paused);
-        self.metrics.inflight.dec_by(released as i64);
-        if let Some(slot) = inner.members.get(&id) {
-            slot.mailbox.release(released);
-        }
-        self.pump(&mut inner, Pump::All);
+        self.locked(|inner| {
+            let released = inner.disp.set_paused(id, paused);
+            self.release(inner, id, released);
+            self.pump(inner, Pump::All);
+        });
     }
 
     /// A member's mailbox has room again.
     pub fn roomy(self: &Arc<Self>, id: MemberId) {
-        let mut inner = self.inner.lock();
-        inner.disp.roomy(id);
-        self.pump(&mut inner, Pump::All);
+        self.locked(|inner| {
+            if let Some(slot) = inner.members.get(&id) {
+                slot.noted.set(false);
+            }
+            inner.disp.roomy(id);
+            self.pump(inner, Pump::All);
+        });
     }
 
     /// When the member got its oldest unsettled event in hand.
@@ -194,33 +221,32 @@ impl Group {
 
     /// Places the group after `seq`. The caller saves it.
     pub fn set_cursor(self: &Arc<Self>, seq: u64) {
-        let mut inner = self.inner.lock();
-        for (member, leases) in inner.disp.set_cursor(seq) {
-            self.metrics.inflight.dec_by(leases as i64);
-            if let Some(slot) = inner.members.get(&member) {
-                slot.mailbox.release(leases);
+        self.locked(|inner| {
+            for (member, leases) in inner.disp.set_cursor(seq) {
+                self.release(inner, member, leases);
+                inner.disp.roomy(member);
             }
-            inner.disp.roomy(member);
-        }
-        inner.forget_ahead();
-        self.mark(&mut inner);
-        self.pump(&mut inner, Pump::All);
+            inner.forget_ahead();
+            self.mark(inner);
+            self.pump(inner, Pump::All);
+        });
     }
 
     /// The log now starts at `first`.
     pub fn truncate(self: &Arc<Self>, first: u64) {
-        let mut inner = self.inner.lock();
-        if inner.disp.floor() + 1 >= first {
-            return;
-        }
-        let lost = inner.disp.truncate(first);
-        if lost > 0 {
-            self.metrics.truncated.inc_by(lost);
-            tracing::warn!(topic = %self.topic.name, group = %self.name, lost, "events were cleaned away before the group read them");
-            inner.forget_ahead();
-            self.mark(&mut inner);
-            self.pump(&mut inner, Pump::All);
-        }
+        self.locked(|inner| {
+            if inner.disp.floor() + 1 >= first {
+                return;
+            }
+            let lost = inner.disp.truncate(first);
+            if lost > 0 {
+                self.metrics.truncated.inc_by(lost);
+                tracing::warn!(topic = %self.topic.name, group = %self.name, lost, "events were cleaned away before the group read them");
+                inner.forget_ahead();
+                self.mark(inner);
+                self.pump(inner, Pump::All);
+            }
+        });
     }
 
     // ---- options, saving, end ----
@@ -294,6 +320,20 @@ impl Group {
                 self.mark(&mut inner);
             }
         }
+    }
+
+    /// From now on nobody joins, until [`stay`](Self::stay). With `only_if_idle`: unless somebody is there already, which
+    /// is answered with false.
+    pub fn go(&self, only_if_idle: bool) -> bool {
+        let mut inner = self.inner.lock();
+        let goes = !only_if_idle || inner.members.is_empty();
+        inner.going |= goes;
+        goes
+    }
+
+    /// The group is not deleted after all.
+    pub fn stay(&self) {
+        self.inner.lock().going = false;
     }
 
     /// The group is no more; its members' subscriptions end with `error`.

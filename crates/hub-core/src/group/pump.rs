@@ -4,13 +4,14 @@ use super::delivery::Delivery;
 use super::dispatch::{Admitted, MemberId, Released, Rules};
 use super::{FETCH, Group, Inner, task};
 use crate::Millis;
+use crate::store::ReadLimit;
 use crate::topic::{TailRead, Waiter};
 use hub_proto::Event;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::AcqRel, Ordering::Release};
 
 /// Events looked at per visit to the tail: enough to share its lock, few enough to stay in the processor's cache.
-const CHUNK: usize = 256;
+const CHUNK: ReadLimit = ReadLimit { events: 256, bytes: 1 << 20 };
 
 /// How far a pump goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,24 +54,28 @@ impl Group {
 
     pub(super) fn expire(self: &Arc<Self>, inner: &mut Inner, now: Millis) {
         while let Some(Released { member, .. }) = inner.disp.expire(now) {
-            self.metrics.inflight.dec();
-            if let Some(slot) = inner.members.get(&member) {
-                slot.mailbox.release(1);
-                if slot.mailbox.has_room() {
-                    inner.disp.roomy(member);
-                }
-            }
+            self.release(inner, member, 1);
+            inner.disp.roomy(member);
             self.mark(inner);
         }
     }
 
     pub(super) fn redeliver(self: &Arc<Self>, inner: &mut Inner, now: Millis) -> bool {
+        let coalesce = inner.disp.rules().coalesce;
         let mut after = 0;
         while let Some(seq) = inner.disp.next_ready(after, now) {
             after = seq;
-            let Some(member) = self.pick(inner) else { return false };
-            match inner.fetched.remove(&seq).or_else(|| self.topic.get(seq)) {
-                Some(event) => self.hand_over(inner, member, event, now),
+            let Some(member) = self.pick(inner) else {
+                if coalesce {
+                    // By the time there is room they may be overtaken.
+                    inner.fetched.clear();
+                }
+                return false;
+            };
+            // A coalescing group has the task fetch them: on the way it asks which are overtaken.
+            let in_tail = || if coalesce { None } else { self.topic.get(seq) };
+            match inner.fetched.remove(&seq).or_else(in_tail) {
+                Some(event) => drop(self.hand_over(inner, member, event, now)),
                 None if inner.missing.len() < FETCH => drop(inner.missing.insert(seq)),
                 None => break,
             }
@@ -84,6 +89,7 @@ impl Group {
 
     pub(super) fn deliver_new(self: &Arc<Self>, inner: &mut Inner, now: Millis) -> bool {
         let rules = inner.disp.rules();
+        inner.stalled = false;
         while inner.disp.parked() < self.engine.config.max_parked {
             let Some(member) = self.pick(inner) else { return false };
             let Some(event) = inner.ahead.pop_front() else {
@@ -111,15 +117,20 @@ impl Group {
             let key = event.key_hash().zip(event.key());
             let key = key.filter(|_| !rules.coalesce || event.audience().is_none());
             match inner.disp.admit(seq, key) {
-                Admitted::Ready => self.hand_over(inner, member, event, now),
+                Admitted::Ready => {
+                    if !self.hand_over(inner, member, event, now) {
+                        inner.disp.defer(seq);
+                    }
+                }
                 Admitted::Parked | Admitted::Settled => {}
             }
         }
-        // Too much is parked. A consumer that runs dry has us look again: by then it may be less.
+        // Too much is parked. Whoever settles something, and a consumer that runs dry, has us look again.
+        inner.stalled = true;
         if let Some(member) = self.pick(inner)
             && let Some(slot) = inner.members.get(&member)
         {
-            slot.mailbox.starve(Arc::downgrade(self), member, true);
+            slot.note(self, member, true);
         }
         false
     }
@@ -127,7 +138,7 @@ impl Group {
     /// Fills `ahead` from the tail. `Behind` means that the task has to.
     pub(super) fn look_ahead(self: &Arc<Self>, inner: &mut Inner, rules: Rules) -> TailRead {
         // A coalescing group asks the store which events are overtaken, so it only wants to know whether there are any.
-        let max = if rules.coalesce { 0 } else { CHUNK };
+        let max = if rules.coalesce { ReadLimit { events: 0, bytes: 0 } } else { CHUNK };
         let pos = inner.disp.pos();
         let waiter = || (!self.listed.swap(true, AcqRel)).then(|| Waiter::Group(Arc::downgrade(self)));
         match self.topic.read(pos, max, &mut inner.ahead, waiter) {
@@ -149,29 +160,46 @@ impl Group {
         inner.disp.pick(|id| {
             let Some(slot) = members.get(&id) else { return false };
             slot.mailbox.has_room() || {
-                slot.mailbox.starve(Arc::downgrade(self), id, touched.contains(&id));
+                slot.note(self, id, touched.contains(&id));
                 slot.mailbox.has_room()
             }
         })
     }
 
+    /// Leases an event to a member and stages it; false if the member's room was taken by another topic meanwhile.
     pub(super) fn hand_over(
         self: &Arc<Self>,
         inner: &mut Inner,
         member: MemberId,
         event: Arc<Event>,
         now: Millis,
-    ) {
+    ) -> bool {
         let seq = event.seq();
         let max_attempts = inner.record.options.max_attempts;
         let slot = inner.members.get_mut(&member).expect("a picked member has a slot");
+        if !slot.mailbox.reserve(event.size()) {
+            return false;
+        }
         let lease = inner.disp.lease(seq, member, now);
-        slot.mailbox.reserve(event.size());
         if slot.staged.is_empty() {
             inner.touched.push(member);
         }
         slot.staged.push(Delivery { event, group: self.clone(), lease, max_attempts });
         self.metrics.inflight.inc();
+        true
+    }
+
+    /// Leases of a member ended. Room in its mailbox may be what groups of other topics wait for.
+    pub(super) fn release(&self, inner: &mut Inner, member: MemberId, leases: usize) {
+        self.metrics.inflight.dec_by(leases as i64);
+        if let Some(slot) = inner.members.get(&member)
+            && leases > 0
+        {
+            slot.mailbox.release(leases);
+            if slot.mailbox.is_waiting() {
+                inner.freed.push(slot.mailbox.clone());
+            }
+        }
     }
 
     pub(super) fn ensure_task(self: &Arc<Self>, inner: &mut Inner) {

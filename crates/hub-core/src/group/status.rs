@@ -21,6 +21,8 @@ pub enum Reason {
     ParkedFull,
     /// The store does not answer.
     StoreUnavailable,
+    /// What is left waits for an older event of its key, which a member holds.
+    KeyBlocked,
     /// A rate limit holds the members back.
     RateLimited,
 }
@@ -36,6 +38,7 @@ impl Reason {
             Self::CaughtUp => "caught_up",
             Self::ParkedFull => "parked_full",
             Self::StoreUnavailable => "store_unavailable",
+            Self::KeyBlocked => "key_blocked",
             Self::RateLimited => "rate_limited",
         }
     }
@@ -70,12 +73,14 @@ impl Group {
         let last = self.topic.last();
         let inner = self.inner.lock();
         let disp = &inner.disp;
+        let now = self.engine.clock.steady();
+        let is_late = inner.working_since.is_some_and(|since| now.saturating_sub(since) > 1000);
         let has_room = || inner.members.values().any(|slot| slot.mailbox.has_room());
         let reason = if !disp.has_members() {
             Some(Reason::NoMembers)
         } else if disp.all_paused() {
             Some(Reason::Paused)
-        } else if inner.retry_at.is_some() {
+        } else if inner.retry_at.is_some() || is_late {
             Some(Reason::StoreUnavailable)
         } else if !has_room() {
             Some(Reason::WindowFull)
@@ -85,6 +90,8 @@ impl Group {
             None
         } else if disp.in_backoff() {
             Some(Reason::Backoff)
+        } else if disp.behind() > 0 {
+            Some(Reason::KeyBlocked)
         } else {
             Some(Reason::CaughtUp)
         };

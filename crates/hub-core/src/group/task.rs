@@ -1,7 +1,7 @@
 //! What a group cannot do under its lock: read the store, wait, write dead letters.
 
 use super::dispatch::Burial;
-use super::{FETCH, Group};
+use super::{FETCH, Group, Inner};
 use crate::Millis;
 use crate::dead_letter;
 use crate::store::{ReadLimit, StoreError};
@@ -78,9 +78,12 @@ async fn sleep(millis: Option<Millis>) {
 impl Group {
     /// Delivers what can be delivered and says what to do next; `None` when the task has nothing left to do.
     fn plan(self: &Arc<Self>, working: bool) -> Option<Plan> {
-        let mut inner = self.inner.lock();
+        self.locked(|inner| self.plan_locked(inner, working))
+    }
+
+    fn plan_locked(self: &Arc<Self>, inner: &mut Inner, working: bool) -> Option<Plan> {
         let now = self.engine.clock.steady();
-        self.deliver(&mut inner, super::pump::Pump::All, now);
+        self.deliver(inner, super::pump::Pump::All, now);
         if inner.deleted || (inner.members.is_empty() && !inner.disp.has_burials()) {
             inner.has_task = false;
             return None;
@@ -101,6 +104,11 @@ impl Group {
         if work.is_none() && !working && retry_at.is_none() {
             // What failed is no longer wanted: it was cleaned away, or the cursor was set.
             inner.retry_at = None;
+        }
+        if work.is_some() {
+            inner.working_since = Some(now);
+        } else if !working {
+            inner.working_since = None;
         }
         inner.armed = inner.disp.next_deadline().into_iter().chain(retry_at).min();
         Some(Plan { work, until: inner.armed })
@@ -134,7 +142,7 @@ impl Group {
         let known_last = self.topic.last();
         let coalesce = self.inner.lock().disp.rules().coalesce;
         let mut block = VecDeque::new();
-        if self.topic.read(after, BLOCK.events, &mut block, || None) == TailRead::Behind {
+        if self.topic.read(after, BLOCK, &mut block, || None) == TailRead::Behind {
             match self.engine.store.read(&self.topic.name, after, BLOCK).await {
                 Ok(events) => block = events.into(),
                 Err(error) => return self.heard("a read", Some(&error)),
@@ -172,7 +180,7 @@ impl Group {
         Ok(())
     }
 
-    /// Fetches redeliveries that have left the tail; those that were cleaned away are settled.
+    /// Fetches redeliveries; those that were cleaned away, or overtaken in a coalescing group, are settled.
     async fn fetch(self: &Arc<Self>, from: u64, generation: u64) {
         let limit = ReadLimit { events: FETCH, ..BLOCK };
         let read = self.engine.store.read(&self.topic.name, from - 1, limit).await;
@@ -180,13 +188,18 @@ impl Group {
             Ok(events) => events,
             Err(error) => return self.heard("a read", Some(&error)),
         };
+        let upto = events.last().map_or(u64::MAX, |event| event.seq());
+        let mut events = VecDeque::from(events);
+        let coalesce = self.inner.lock().disp.rules().coalesce;
+        if coalesce && let Err(error) = self.drop_overtaken(&mut events).await {
+            return self.heard("a look at the newest of each key", Some(&error));
+        }
         self.heard("a read", None);
         let mut inner = self.inner.lock();
         if inner.generation != generation {
             return;
         }
         // The read speaks of what lies between its start and its last event; what is wanted meanwhile may lie outside.
-        let upto = events.last().map_or(u64::MAX, |event| event.seq());
         let found: Vec<u64> = inner.missing.range(from..=upto).copied().collect();
         let mut events = events.into_iter().peekable();
         for seq in found {

@@ -96,6 +96,10 @@ impl ById {
         self.in_hand.insert(id, delivery);
         if self.in_hand.len() > self.sweep_at {
             self.in_hand.retain(|_, delivery| delivery.group.is_held(delivery.lease));
+            self.held.retain(|_, held| {
+                held.retain(|delivery| delivery.group.is_held(delivery.lease));
+                !held.is_empty()
+            });
             self.sweep_at = SWEEP.max(2 * self.in_hand.len());
         }
         Some(handed)

@@ -244,15 +244,21 @@ impl SubscribeGroup {
         let place = match self.target.check()? {
             Checked::One(topic) => {
                 let topic = self.engine.topic(&topic, By::User)?;
-                let joined =
-                    structure::Joining { engine: &self.engine, request: &self.request, from: self.from };
+                let joined = structure::Joining {
+                    engine: self.engine.clone(),
+                    request: self.request.clone(),
+                    from: self.from,
+                };
                 subscription::Place::One(
                     joined.one(&topic, &group, id, &mailbox, self.member.ack_timeout).await?,
                 )
             }
             Checked::Many(label, cover) => {
-                let joined =
-                    structure::Joining { engine: &self.engine, request: &self.request, from: self.from };
+                let joined = structure::Joining {
+                    engine: self.engine.clone(),
+                    request: self.request.clone(),
+                    from: self.from,
+                };
                 joined.many(&label, cover, &group, id, &mailbox, self.member.ack_timeout).await?;
                 subscription::Place::Many(label, group)
             }

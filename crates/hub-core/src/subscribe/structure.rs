@@ -15,13 +15,14 @@ use hub_proto::{Error, GroupName, Result};
 use std::sync::Arc;
 
 /// A member on its way into a group.
-pub(super) struct Joining<'a> {
-    pub engine: &'a Arc<Engine>,
-    pub request: &'a GroupRequest,
+#[derive(Clone)]
+pub(super) struct Joining {
+    pub engine: Arc<Engine>,
+    pub request: GroupRequest,
     pub from: Position,
 }
 
-impl Joining<'_> {
+impl Joining {
     /// Joins a group on one topic, making it if need be.
     pub async fn one(
         &self,
@@ -33,25 +34,31 @@ impl Joining<'_> {
     ) -> Result<Arc<Group>> {
         if let Some(group) = topic.group(name)
             && self.request.conflicts(&group.record().options).is_empty()
+            && group.join(id, mailbox.clone(), ack_timeout).is_ok()
         {
-            group.join(id, mailbox.clone(), ack_timeout)?;
             return Ok(group);
         }
-        let _turn = self.engine.structure.lock().await;
-        let group = match topic.group(name) {
-            Some(group) => {
-                self.adapt(&group)?;
-                group
-            }
-            None => {
-                let stored =
-                    self.new_group(topic, name, &self.request.over(&GroupOptions::default()), false).await?;
-                self.engine.committer.write(records_of(&stored), self.engine.clock.steady()).await?;
-                insert(self.engine, topic, stored)
-            }
-        };
-        group.join(id, mailbox.clone(), ack_timeout)?;
-        Ok(group)
+        let (this, topic, name) = (self.clone(), topic.clone(), name.clone());
+        let mailbox = mailbox.clone();
+        self.engine
+            .unbroken(async move {
+                let _turn = this.engine.structure.lock().await;
+                let group = match topic.group(&name) {
+                    Some(group) => {
+                        this.adapt(&group)?;
+                        group
+                    }
+                    None => {
+                        let options = this.request.over(&GroupOptions::default());
+                        let stored = this.new_group(&topic, &name, &options, false).await?;
+                        this.engine.committer.write(records_of(&stored), this.engine.clock.steady()).await?;
+                        insert(&this.engine, &topic, stored)
+                    }
+                };
+                group.join(id, mailbox, ack_timeout)?;
+                Ok(group)
+            })
+            .await
     }
 
     /// Joins a subscription to several topics, making it if need be.
@@ -67,42 +74,56 @@ impl Joining<'_> {
         let at = (label, name);
         let unchanged =
             |fan: &mut Fan| fan.cover == cover && self.request.conflicts(&fan.record.options).is_empty();
-        if self.engine.fans.with(label, name, unchanged) == Some(true) {
-            return self.engine.fans.join(self.engine, at, id, mailbox, ack_timeout);
+        if self.engine.fans.with(label, name, unchanged) == Some(true)
+            && self.engine.fans.join(&self.engine, at, id, mailbox, ack_timeout).is_ok()
+        {
+            return Ok(());
         }
-        let _turn = self.engine.structure.lock().await;
-        let stored = self
-            .engine
-            .fans
-            .with(label, name, |fan| (fan.record.clone(), fan.cover.clone(), fan.has_members()));
-        let (old, old_cover) = match stored {
-            Some((record, old_cover, has_members)) => {
-                let mut differs = self.request.conflicts(&record.options);
-                if old_cover != cover {
-                    differs.push("topics is another list".into());
-                }
-                if has_members && !differs.is_empty() {
-                    return Err(conflict(name, &differs));
-                }
-                (Some(record), Some(old_cover))
+        let (this, label, name, mailbox) = (self.clone(), label.to_owned(), name.clone(), mailbox.clone());
+        self.engine
+            .unbroken(async move {
+                let _turn = this.engine.structure.lock().await;
+                let made = this.make(&label, cover, &name).await;
+                this.engine.fans.with(&label, &name, Fan::stay);
+                made?;
+                this.engine.fans.join(&this.engine, (&label, &name), id, &mailbox, ack_timeout)
+            })
+            .await
+    }
+
+    /// Makes a subscription to several topics, or changes it into what is asked for.
+    async fn make(&self, label: &str, cover: Cover, name: &GroupName) -> Result<()> {
+        let engine = &self.engine;
+        let stored = engine.fans.with(label, name, |fan| {
+            let mut differs = self.request.conflicts(&fan.record.options);
+            if fan.cover != cover {
+                differs.push("topics is another list".into());
             }
+            // Who joins from here on waits for the change.
+            let goes = differs.is_empty() || fan.go(true);
+            (fan.record.clone(), fan.cover.clone(), differs, goes)
+        });
+        let (old, old_cover) = match stored {
+            Some((_, _, differs, _)) if differs.is_empty() => return Ok(()),
+            Some((_, _, differs, false)) => return Err(conflict(name, &differs)),
+            Some((record, old_cover, _, true)) => (Some(record), Some(old_cover)),
             None => (None, None),
         };
         let options =
             self.request.over(old.as_ref().map_or(&GroupOptions::default(), |record| &record.options));
-        let now = self.engine.clock.wall();
+        let now = engine.clock.wall();
         let record = SubscriptionRecord {
             label: label.to_owned(),
             group: name.clone(),
             topics: if let Cover::List(topics) = &cover { topics.clone() } else { Vec::new() },
             options: options.clone(),
             created: old.as_ref().map_or(now, |record| record.created),
-            idle_since: Some(self.engine.now_unset()),
+            idle_since: Some(engine.now_unset()),
         };
         // First everything that can refuse, then everything that changes.
         let mut groups = Vec::new();
         let mut new = Vec::new();
-        for topic in self.engine.topics().into_iter().filter(|topic| cover.covers(&topic.name)) {
+        for topic in engine.topics().into_iter().filter(|topic| cover.covers(&topic.name)) {
             match topic.group(name) {
                 Some(group) => {
                     self.check(&group)?;
@@ -113,22 +134,19 @@ impl Joining<'_> {
         }
         let mut records: Vec<Record> = new.iter().flat_map(|(_, stored)| records_of(stored)).collect();
         records.push(Record::Subscription(record.clone()));
-        self.engine.committer.write(records, self.engine.clock.steady()).await?;
+        engine.committer.write(records, engine.clock.steady()).await?;
         for group in groups {
             group.set_options(self.request.over(&group.record().options))?;
         }
         for (topic, stored) in new {
-            insert(self.engine, &topic, stored);
+            insert(engine, &topic, stored);
         }
-        if let Some(Cover::List(topics)) = old_cover.filter(|old| *old != cover) {
-            self.engine.fans.insert(self.engine, Fan::new(record, cover.clone()));
-            let left = topics.into_iter().filter(|topic| !cover.covers(topic));
-            let left = left.filter_map(|topic| self.engine.find(&topic)).collect();
-            delete_driven(self.engine, left, name).await?;
-        } else {
-            self.engine.fans.insert(self.engine, Fan::new(record, cover));
+        engine.fans.insert(engine, Fan::new(record, cover));
+        if let Some(Cover::List(topics)) = old_cover {
+            let undriven = topics.into_iter().filter(|topic| engine.fans.driver(topic, name).is_none());
+            delete_driven(engine, undriven.filter_map(|topic| engine.find(&topic)).collect(), name).await?;
         }
-        self.engine.fans.join(self.engine, at, id, mailbox, ack_timeout)
+        Ok(())
     }
 
     /// Refuses a request that differs from what a group with members has.
@@ -159,7 +177,7 @@ impl Joining<'_> {
                     "afterId places a group on one topic; for several use earliest, latest or ts",
                 ));
             }
-            (from, _) => from.resolve(self.engine, topic).await?,
+            (from, _) => from.resolve(&self.engine, topic).await?,
         };
         let now = self.engine.clock.wall();
         let record = GroupRecord {
@@ -200,38 +218,85 @@ fn insert(engine: &Arc<Engine>, topic: &Arc<Topic>, stored: StoredGroup) -> Arc<
 
 /// Deletes a group on one topic, or a subscription with all its groups. Answers how many groups went.
 ///
-/// Stored first: if that fails, everything is as it was, and can be tried again.
-pub(crate) async fn delete(engine: &Arc<Engine>, label: &str, name: &GroupName) -> Result<usize> {
-    let _turn = engine.structure.lock().await;
-    let _held = engine.saver.hold().await;
-    if let Some(groups) = engine.fans.driven(engine, label, name) {
-        let gone = Record::SubscriptionGone(label.to_owned(), name.clone());
-        if let Err(error) = write_gone(engine, vec![gone], &groups).await {
-            engine.saver.mark_subscription(label, name);
-            return Err(error);
+/// Stored first: if that fails, everything is as it was, and can be tried again. With `only_if_idle`, one that has got a
+/// member stays.
+pub(crate) async fn delete(
+    engine: &Arc<Engine>,
+    label: &str,
+    name: &GroupName,
+    only_if_idle: bool,
+) -> Result<usize> {
+    let (this, label, name) = (engine.clone(), label.to_owned(), name.clone());
+    let act = async move {
+        let _turn = this.structure.lock().await;
+        let _held = this.saver.hold().await;
+        match this.fans.with(&label, &name, |fan| fan.go(only_if_idle)) {
+            Some(true) => {
+                let deleted = delete_fan(&this, &label, &name, only_if_idle).await;
+                this.fans.with(&label, &name, Fan::stay);
+                deleted
+            }
+            Some(false) => Ok(0),
+            None => delete_one(&this, &label, &name, only_if_idle).await,
         }
-        // Groups of topics born meanwhile are among them; those were never saved, as saves are held up.
-        let groups = engine.fans.remove(engine, label, name, &deleted(name));
-        return Ok(remove(&groups));
+    };
+    engine.unbroken(act).await
+}
+
+async fn delete_fan(
+    engine: &Arc<Engine>,
+    label: &str,
+    name: &GroupName,
+    only_if_idle: bool,
+) -> Result<usize> {
+    let mut groups = engine.fans.driven(engine, label, name).unwrap_or_default();
+    // A group that somebody uses by itself becomes an ordinary one.
+    let kept: Vec<_> = groups.extract_if(.., |group| !group.go(only_if_idle)).collect();
+    let gone = Record::SubscriptionGone(label.to_owned(), name.clone());
+    if let Err(error) = write_gone(engine, vec![gone], &groups).await {
+        engine.saver.mark_subscription(label, name);
+        return Err(error);
     }
-    let group = engine.find(label).and_then(|topic| topic.group(name));
-    let group = group.ok_or_else(|| Error::bad_request(format!("topic {label} has no group {name}")))?;
+    // Groups of topics born meanwhile are among them; those were never saved, as saves are held up.
+    let mut driven = engine.fans.remove(engine, label, name, &deleted(name));
+    driven.retain(|group| !kept.iter().any(|kept| Arc::ptr_eq(kept, group)));
+    kept.iter().for_each(|group| group.set_free());
+    Ok(remove(&driven))
+}
+
+async fn delete_one(
+    engine: &Arc<Engine>,
+    topic: &str,
+    name: &GroupName,
+    only_if_idle: bool,
+) -> Result<usize> {
+    let group = engine.find(topic).and_then(|topic| topic.group(name));
+    let group = group.ok_or_else(|| Error::bad_request(format!("topic {topic} has no group {name}")))?;
     if let Some(driver) = engine.fans.driver(&group.topic.name, name) {
         return Err(Error::bad_request(format!(
-            "group {name} on topic {label} belongs to the subscription to {driver}; delete that"
+            "group {name} on topic {topic} belongs to the subscription to {driver}; delete that"
         )));
+    }
+    if !group.go(only_if_idle) {
+        return Ok(0);
     }
     write_gone(engine, Vec::new(), std::slice::from_ref(&group)).await?;
     Ok(remove(&[group]))
 }
 
-/// Deletes the groups called `name` that a subscription made on `topics`.
-async fn delete_driven(engine: &Arc<Engine>, topics: Vec<Arc<Topic>>, name: &GroupName) -> Result<usize> {
+/// Deletes the groups called `name` that a subscription made on `topics` and drives no more. Those that cannot be deleted
+/// become ordinary ones.
+async fn delete_driven(engine: &Arc<Engine>, topics: Vec<Arc<Topic>>, name: &GroupName) -> Result<()> {
     let _held = engine.saver.hold().await;
-    let groups = topics.iter().filter_map(|topic| topic.group(name));
-    let groups: Vec<_> = groups.filter(|group| group.record().driven).collect();
-    write_gone(engine, Vec::new(), &groups).await?;
-    Ok(remove(&groups))
+    let groups = topics.iter().filter_map(|topic| topic.group(name)).filter(|group| group.record().driven);
+    let (go, stay): (Vec<_>, Vec<_>) = groups.partition(|group| group.go(true));
+    stay.iter().for_each(|group| group.set_free());
+    let written = write_gone(engine, Vec::new(), &go).await;
+    match &written {
+        Ok(()) => drop(remove(&go)),
+        Err(_) => go.iter().for_each(|group| group.set_free()),
+    }
+    written
 }
 
 /// Stores that groups are gone. If it is not known whether that was stored, they are stored again.
@@ -243,7 +308,10 @@ async fn write_gone(engine: &Engine, mut records: Vec<Record>, groups: &[Arc<Gro
     }
     let written = engine.committer.write(records, engine.clock.steady()).await;
     if written.is_err() {
-        groups.iter().for_each(|group| group.saved(GroupState::unknown(), false));
+        for group in groups {
+            group.stay();
+            group.saved(GroupState::unknown(), false);
+        }
     }
     written
 }

@@ -99,6 +99,11 @@ impl Subscription {
     }
 
     fn poll_taken(&mut self, cx: &mut Context<'_>) -> Poll<Result<Delivery>> {
+        if let Some(error) = self.mailbox.ended() {
+            // What was held goes to others now, not when the consumer gets round to dropping this.
+            self.leave(false);
+            return Poll::Ready(Err(error));
+        }
         loop {
             while let Some(delivery) = self.queue.pop_front() {
                 if !delivery.group.take(delivery.lease, &delivery.event) {
@@ -173,8 +178,8 @@ impl Subscription {
     }
 
     fn leave(&mut self, blame: bool) {
-        // A hub that stops blames nobody.
-        let blame = blame && !self.engine.stopping.is_cancelled();
+        // A hub that stops blames nobody, nor does a right that was lost.
+        let blame = blame && !self.engine.stopping.is_cancelled() && self.mailbox.ended().is_none();
         match self.place.take() {
             Some(Place::One(group)) => group.leave(self.id, blame),
             Some(Place::Many(label, group)) => {
@@ -199,11 +204,7 @@ impl futures_core::Stream for Subscription {
         if self.place.is_none() {
             return Poll::Ready(None);
         }
-        let polled = self.poll_recv(cx);
-        if let Poll::Ready(Err(_)) = &polled {
-            self.leave(false);
-        }
-        polled.map(Some)
+        self.poll_recv(cx).map(Some)
     }
 }
 

@@ -155,15 +155,15 @@ impl Watch {
         let feed = &mut self.feeds[at];
         let last = feed.topic.last();
         let mut block = VecDeque::new();
-        let waiter = || Some(Waiter::Watch(feed.wake.clone()));
-        match feed.topic.read(feed.pos, BLOCK.events, &mut block, waiter) {
+        let waiter = || Some(Waiter::Watch(Arc::downgrade(&feed.wake)));
+        match feed.topic.read(feed.pos, BLOCK, &mut block, waiter) {
             TailRead::CaughtUp => {
                 feed.live = true;
                 return Ok(false);
             }
             TailRead::Some => feed.live = true,
-            TailRead::Behind if feed.live && last - feed.pos > MAX_BEHIND => {
-                let missed = last - feed.pos;
+            TailRead::Behind if feed.live && last.saturating_sub(feed.pos) > MAX_BEHIND => {
+                let missed = last.saturating_sub(feed.pos);
                 feed.pos = last;
                 self.queue.push_back(Watched::Lagged { topic: feed.topic.name.clone(), missed });
                 return Ok(true);
