@@ -1,6 +1,8 @@
 //! The conformance suite over the stores of this crate, and what the engine does when things go wrong.
 #![allow(clippy::unwrap_used)]
 
+#[path = "main/cut_off.rs"]
+mod cut_off;
 #[path = "main/faults.rs"]
 mod faults;
 #[path = "main/groups.rs"]
@@ -9,8 +11,12 @@ mod groups;
 mod limits;
 #[path = "main/metrics.rs"]
 mod metrics;
+#[path = "main/overlaps.rs"]
+mod overlaps;
 #[path = "main/threads.rs"]
 mod threads;
+#[path = "main/wakeups.rs"]
+mod wakeups;
 #[path = "main/world.rs"]
 mod world;
 

@@ -67,11 +67,10 @@ impl Group {
     fn settled(self: &Arc<Self>, inner: &mut Inner, member: MemberId) {
         self.mark(inner);
         self.release(inner, member, 1);
-        let parks_less = inner.stalled && inner.disp.parked() < self.engine.config.max_parked;
-        if !inner.freed.is_empty() || parks_less {
+        if !inner.freed.is_empty() {
             inner.disp.roomy(member);
             self.pump(inner, Pump::All);
-        } else if inner.disp.has_ready() || inner.disp.in_backoff() {
+        } else if inner.disp.has_ready() || inner.disp.in_backoff() || inner.stalled {
             self.pump(inner, Pump::Ready);
         }
     }

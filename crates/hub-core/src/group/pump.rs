@@ -16,7 +16,7 @@ const CHUNK: ReadLimit = ReadLimit { events: 256, bytes: 1 << 20 };
 /// How far a pump goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pump {
-    /// Redeliveries and unblocked keys only.
+    /// Redeliveries and unblocked keys only, unless reading had stopped because too much was parked.
     Ready,
     /// New events, too.
     All,
@@ -41,7 +41,8 @@ impl Group {
     pub(super) fn deliver(self: &Arc<Self>, inner: &mut Inner, how: Pump, now: Millis) -> bool {
         self.expire(inner, now);
         let mut task = self.redeliver(inner, now);
-        if how == Pump::All {
+        let parks_less = inner.stalled && inner.disp.parked() < self.engine.config.max_parked;
+        if how == Pump::All || parks_less {
             task |= self.deliver_new(inner, now);
         }
         for id in std::mem::take(&mut inner.touched) {

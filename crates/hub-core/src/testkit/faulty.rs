@@ -9,6 +9,7 @@ use futures_core::future::BoxFuture;
 use hub_proto::{Event, EventId, Key, TopicName};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 /// What goes wrong with a call.
@@ -33,13 +34,20 @@ pub struct FaultyStore {
     inner: Arc<dyn EventStore>,
     script: Arc<Mutex<Script>>,
     witness: Arc<Mutex<Witness>>,
+    /// Of the next batch the answer of one event is lost: which, from 1; 0: none.
+    lost: Arc<AtomicUsize>,
 }
 
 impl FaultyStore {
     /// A store that does what `inner` does, for now.
     pub fn new(inner: Arc<dyn EventStore>) -> Self {
         let (script, witness): (Script, Witness) = (Box::new(|_| None), Box::new(|_| ()));
-        Self { inner, script: Arc::new(Mutex::new(script)), witness: Arc::new(Mutex::new(witness)) }
+        Self {
+            inner,
+            script: Arc::new(Mutex::new(script)),
+            witness: Arc::new(Mutex::new(witness)),
+            lost: Arc::default(),
+        }
     }
 
     /// From now on `script` is asked about every call, by its name: `commit`, `load`, `read`, `bounds`, `seq_of`,
@@ -53,13 +61,23 @@ impl FaultyStore {
         *self.witness.lock() = Box::new(witness);
     }
 
+    /// Of the next batch with so many events, the answer of the `nth` is lost; the others are answered.
+    pub fn lose_answer_of(&self, nth: usize) {
+        self.lost.store(nth, SeqCst);
+    }
+
     async fn commit_inner(&self, commit: Commit) -> Committed {
-        let committed = self.inner.commit(commit).await;
+        let mut committed = self.inner.commit(commit).await;
         let mut witness = self.witness.lock();
         for appended in &committed.events {
             if let Ok(Appended::New { event, .. }) = appended {
                 witness(event);
             }
+        }
+        let lost = self.lost.load(SeqCst);
+        if lost > 0 && lost <= committed.events.len() {
+            committed.events[lost - 1] = Err(failure("commit"));
+            self.lost.store(0, SeqCst);
         }
         committed
     }
