@@ -33,7 +33,7 @@ impl<S: SimStore> World<'_, S> {
                 None => return Err(format!("{at:?} is gone")),
             }
         }
-        Ok(())
+        self.nothing_owed(life)
     }
 
     /// Takes note of what was committed and of what was cleaned away: the truth about the log.

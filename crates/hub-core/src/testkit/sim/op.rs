@@ -120,6 +120,8 @@ pub enum Op {
         /// How many.
         calls: u64,
     },
+    /// Somebody asks for a save and does not wait for it.
+    CutFlush,
     /// The hub dies and comes back.
     Crash {
         /// What becomes of the unfinished.
@@ -188,6 +190,7 @@ fn one(rng: &mut Rng, rough: u64) -> Op {
         976..990 => Op::Clean { topic: a },
         990..994 => Op::SetCursor { group: a, to: b },
         994..996 => Op::Delete { group: a },
+        996..998 => Op::CutFlush,
         _ => Op::Receive { member: a, count: 5 },
     }
 }

@@ -18,6 +18,8 @@ use hub_proto::{Event, EventId, GroupName, IdGenerator, NewEvent, Result as HubR
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -38,6 +40,41 @@ pub(super) struct Member {
     pub(super) ack_timeout: Millis,
     pub(super) paused: bool,
     pub(super) hand: Vec<Held>,
+    /// Waits in `recv`, and is not looked at before it is woken: a wake-up that is lost is lost here, too.
+    pub(super) asleep: bool,
+    pub(super) alarm: Arc<Alarm>,
+}
+
+/// A waker that remembers.
+#[derive(Default)]
+pub(super) struct Alarm(AtomicBool);
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+impl Member {
+    /// Looks for the next event, as a consumer would: not while it sleeps.
+    pub(super) fn poll(&mut self) -> Option<HubResult<Delivery>> {
+        if self.is_waiting() {
+            return None;
+        }
+        self.alarm.0.store(false, SeqCst);
+        let waker = self.alarm.clone().into();
+        let polled = self.subscription.poll_recv(&mut Context::from_waker(&waker));
+        self.asleep = polled.is_pending();
+        match polled {
+            Poll::Ready(delivery) => Some(delivery),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Sleeps, and nobody has woken it.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.asleep && !self.alarm.0.load(SeqCst)
+    }
 }
 
 /// A delivery somebody has, or had, in hand.
@@ -152,7 +189,9 @@ pub(super) fn run(
     loop {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime needs nothing that could fail here");
-        let end = runtime.block_on(Box::pin(world.life(ops, &mut step))).map_err(|what| (step, what))?;
+        // Without a budget: a member that is told to look looks.
+        let life = tokio::task::coop::unconstrained(Box::pin(world.life(ops, &mut step)));
+        let end = runtime.block_on(life).map_err(|what| (step, what))?;
         drop(runtime);
         match end {
             End::Done => break,
