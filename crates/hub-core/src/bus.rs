@@ -297,18 +297,20 @@ impl Bus {
         self.engine().store.bounds(&topic.name).await.map_err(refused)
     }
 
-    /// Reads events from a position on, oldest first; at most `limit`, 10,000 at most and 1,000 if `None`.
+    /// Reads events from a position on, oldest first; at most `limit`, 10,000 at most and 1,000 if `None`. It stops at
+    /// about 64 MiB: who wants more goes on after the last one's seq.
     pub async fn scan(&self, topic: &str, from: Position, limit: Option<usize>) -> Result<Vec<Arc<Event>>> {
         let limit = checked_limit(limit)?;
         let engine = self.engine();
         let topic = engine.known(topic)?;
         let mut after = from.resolve(engine, &topic).await?;
-        let mut events = Vec::new();
-        while events.len() < limit {
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        while events.len() < limit && bytes < MAX_SCAN_BYTES {
             let rest = ReadLimit { events: limit - events.len(), bytes: 4 << 20 };
             let mut block = engine.store.read(&topic.name, after, rest).await.map_err(refused)?;
             let Some(last) = block.last() else { break };
             after = last.seq();
+            bytes += block.iter().map(|event| event.json().len()).sum::<usize>();
             events.append(&mut block);
         }
         Ok(events)
@@ -335,7 +337,8 @@ impl Bus {
         Ok(newest.into_iter().map(|event| event.filter(|event| !event.is_tombstone())).collect())
     }
 
-    /// The newest event of every key, in the order of the keys, after the key `after`.
+    /// The newest event of every key, in the order of the keys, after the key `after`. A page ends at `limit` events or
+    /// about 16 MiB; the last page is the empty one.
     pub async fn latest_page(
         &self,
         topic: &str,
@@ -408,6 +411,9 @@ impl Bus {
         &self.inner.engine
     }
 }
+
+/// About how much one scan brings.
+const MAX_SCAN_BYTES: usize = 64 << 20;
 
 fn checked_limit(limit: Option<usize>) -> Result<usize> {
     match limit.unwrap_or(limits::SCAN_DEFAULT) {

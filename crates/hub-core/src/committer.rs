@@ -155,8 +155,8 @@ impl Committer {
         let id = draft.id();
         let room = self.wait_for_room(draft.len()).await.map_err(|error| error.with_id(id))?;
         let (reply, answer) = oneshot::channel();
-        self.enqueue(now, Item::Event { topic, draft, reply, room })?;
-        answer.await.unwrap_or_else(|_| Err(stopped().with_id(id)))
+        self.enqueue(now, Item::Event { topic, draft, reply, room }).map_err(|error| error.with_id(id))?;
+        answer.await.unwrap_or_else(|_| Err(cut_off().with_id(id)))
     }
 
     /// Makes several events durable; each has a result of its own.
@@ -172,7 +172,7 @@ impl Committer {
         };
         let (reply, answer) = oneshot::channel();
         match self.enqueue(now, Item::Events { drafts, reply, room }) {
-            Ok(()) => answer.await.unwrap_or_else(|_| failed(&stopped())),
+            Ok(()) => answer.await.unwrap_or_else(|_| failed(&cut_off())),
             Err(error) => failed(&error),
         }
     }
@@ -321,6 +321,11 @@ impl Committer {
             behind.answers.iter_mut().for_each(|answer| answer.fail(&error));
         }
     }
+}
+
+/// The committer went away with the event in its hands.
+fn cut_off() -> Error {
+    Error::unavailable(unknown_outcome(&StoreError::Unavailable("the hub went down".into())))
 }
 
 fn stopped() -> Error {

@@ -101,6 +101,19 @@ impl Config {
         if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(Error::bad_request(format!("{name} is 0; it must be at least 1")));
         }
+        if self.ack_timeout > limits::MAX_DELAY_MS {
+            let (got, max) = (self.ack_timeout, limits::MAX_DELAY_MS);
+            return Err(Error::bad_request(format!(
+                "ack_timeout is {got}; it must be at most {max} (12 hours)"
+            )));
+        }
+        for (pattern, settings) in &self.topics {
+            if settings.retention_days == Some(0) || settings.retention_bytes == Some(0) {
+                return Err(Error::bad_request(format!(
+                    "retention of {pattern} is 0; it must be at least 1, or left out to keep everything"
+                )));
+            }
+        }
         if self.queue_bytes > u32::MAX as usize {
             let got = self.queue_bytes;
             return Err(Error::bad_request(format!("queue_bytes is {got}; it must be at most {}", u32::MAX)));

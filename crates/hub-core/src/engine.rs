@@ -129,7 +129,9 @@ impl Engine {
 
     /// A topic that exists, or an error that says so.
     pub fn known(&self, name: &str) -> Result<Arc<Topic>> {
-        self.find(name).ok_or_else(|| Error::bad_request(format!("topic {name} does not exist")))
+        self.check_running()?;
+        let name = TopicName::readable(name)?;
+        self.find(&name).ok_or_else(|| Error::bad_request(format!("topic {name} does not exist")))
     }
 
     /// A topic, born now if need be.
@@ -175,6 +177,7 @@ impl Engine {
 
     /// Checks an event and builds its bytes, once.
     pub fn draft(self: &Arc<Self>, event: NewEvent) -> Result<(Arc<Topic>, Draft)> {
+        self.check_running()?;
         event.check(self.config.max_payload)?;
         let topic = self.topic(&event.topic, By::User)?;
         let now = self.clock.wall();

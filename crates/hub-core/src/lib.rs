@@ -41,13 +41,17 @@ pub use committer::Receipt;
 pub use config::{Config, TopicDurability, TopicSettings};
 pub use group::delivery::Delivery;
 pub use group::options::{Filter, GroupOptions, GroupRequest, Ordering};
-pub use group::ranges::RangeSet;
-pub use group::state::{GroupState, Progress, Tries};
 pub use group::status::{GroupStatus, Reason};
-pub use hub_proto::{Code, Error, Event, EventId, Key, NewEvent, Payload, PublishOptions, Result, TopicName};
+pub use hub_proto::{
+    Code, Error, Event, EventId, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, PublishOptions,
+    Result, TopicName, limits,
+};
 pub use position::{Cursor, Position};
+/// The crate whose registry [`BusBuilder::open_with`] takes.
+pub use prometheus_client;
 pub use publish::Publish;
 pub use store::memory::MemoryStore;
+pub use store::{Durability, StoreError};
 pub use subscribe::{ById, Handed, Running, Subscribe, SubscribeGroup, Subscription, Watch, Watched};
 
 /// Milliseconds: since the Unix epoch, since a start, or of duration.

@@ -23,6 +23,16 @@ pub enum Position {
 }
 
 impl Position {
+    /// Refuses a place that means something on one topic only.
+    pub(crate) fn check_for_several(self) -> Result<()> {
+        match self {
+            Self::AfterId(_) | Self::AfterSeq(_) => Err(Error::bad_request(
+                "afterId and afterSeq are places in one topic; for several use earliest, latest or ts",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The seq after which reading starts.
     pub(crate) async fn resolve(self, engine: &Engine, topic: &Topic) -> Result<u64> {
         let store = &engine.store;

@@ -178,10 +178,10 @@ impl Event {
     /// `bad_request` if the payload has another shape than asked for.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
         let mut from = serde_json::Deserializer::from_slice(self.payload());
-        // The limit of serde_json is below ours; what got into the log is bounded.
+        // The limit of serde_json is below ours; what is in a record is bounded when it is read or written.
         from.disable_recursion_limit();
         T::deserialize(&mut from).map_err(|err| {
-            Error::bad_request(format!("payload of {} is not what was asked for: {err}", self.id()))
+            Error::from_json_error(&format!("payload of {} is not what was asked for", self.id()), &err)
                 .with_id(self.id())
         })
     }

@@ -39,3 +39,9 @@ pub const SCAN_DEFAULT: usize = 1000;
 pub const SCAN_MAX: usize = 10_000;
 /// Longest pattern: room for any topic name, those the hub makes included.
 pub const PATTERN_BYTES: usize = 400;
+
+/// The latest time of an event, in milliseconds since 1970: the end of the year 9999. Every language's dates reach it.
+pub const TS: u64 = 253_402_300_799_999;
+
+/// The deepest payload of a record: what a publisher may send, inside what the hub wraps around it.
+pub const STORED_NESTING: usize = NESTING + 16;

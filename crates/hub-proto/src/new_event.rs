@@ -1,10 +1,15 @@
 //! An event as a publisher hands it in.
 
+mod explain;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::fmt;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::error::shown;
@@ -28,8 +33,31 @@ struct Wire<'a> {
     topic: Cow<'a, str>,
     #[serde(borrow)]
     payload: &'a RawValue,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     opts: Option<PublishOptions>,
+}
+
+/// Options that are an object, or null: not an array of their values in order.
+fn object<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PublishOptions>, D::Error> {
+    struct Object;
+
+    impl<'de> Visitor<'de> for Object {
+        type Value = Option<PublishOptions>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            PublishOptions::deserialize(MapAccessDeserializer::new(map)).map(Some)
+        }
+    }
+
+    from.deserialize_any(Object)
 }
 
 impl NewEvent {
@@ -78,8 +106,21 @@ impl NewEvent {
     }
 
     fn read(json: &[u8], frame: Option<&Bytes>) -> Result<Self> {
-        let wire: Wire<'_> =
-            serde_json::from_slice(json).map_err(|err| Error::from_json_error("publish", &err))?;
+        // Derived readers take an array for an object.
+        let is_object = json.trim_ascii_start().first() == Some(&b'{');
+        let wire = serde_json::from_slice::<Wire<'_>>(json);
+        let wire = match wire {
+            Ok(wire) if is_object => wire,
+            Ok(_) => {
+                return Err(
+                    explain::explain(json).unwrap_or_else(|| Error::bad_request("publish: not an object"))
+                );
+            }
+            Err(err) => {
+                let named = if err.is_data() { explain::explain(json) } else { None };
+                return Err(named.unwrap_or_else(|| Error::from_json_error("publish", &err)));
+            }
+        };
         let payload = Payload::of_raw(wire.payload, frame);
         payload.check_depth()?;
         Ok(Self { topic: TopicName::parse(&wire.topic)?, payload, options: wire.opts.unwrap_or_default() })
@@ -108,6 +149,12 @@ impl NewEvent {
                     shown(key)
                 )));
             }
+        }
+        if let Some(ts) = options.ts.filter(|&ts| ts > limits::TS) {
+            return Err(Error::bad_request(format!(
+                "ts is {ts}; at most {} (the year 9999) is allowed",
+                limits::TS
+            )));
         }
         if let Some(sid) = &options.sid {
             check_bytes("sid", sid, limits::SID_BYTES)?;

@@ -1,6 +1,6 @@
 //! The options of a group: stored with it, shared by all its members.
 
-use hub_proto::{Error, Event, Result};
+use hub_proto::{Error, Event, Result, limits};
 use serde::{Deserialize, Serialize};
 
 /// Whether events of one key keep their order within a group.
@@ -35,6 +35,40 @@ impl Filter {
         self.key.as_deref().is_none_or(|key| event.key().is_some_and(|k| &**k == key))
             && self.tags.iter().all(|tag| event.tags().contains(tag))
             && self.headers.iter().all(|(name, value)| event.header(name) == Some(value))
+    }
+
+    /// The same filter in the one form in which it is stored and compared.
+    fn in_order(mut self) -> Self {
+        self.tags.sort_unstable();
+        self.tags.dedup();
+        self.headers.sort_unstable();
+        self.headers.dedup();
+        self
+    }
+
+    /// A filter is stored: it has the limits of what it filters.
+    fn check(&self) -> Result<()> {
+        let counts =
+            [("tags", self.tags.len(), limits::TAGS), ("headers", self.headers.len(), limits::HEADERS)];
+        for (name, count, max) in counts {
+            if count > max {
+                return Err(Error::bad_request(format!(
+                    "filter has {count} {name}; at most {max} are allowed"
+                )));
+            }
+        }
+        let key = self.key.iter().map(|key| ("key", key.len(), limits::KEY_BYTES));
+        let tags = self.tags.iter().map(|tag| ("tag", tag.len(), limits::TAG_BYTES));
+        let headers = self
+            .headers
+            .iter()
+            .map(|(name, value)| ("header", name.len() + value.len(), limits::HEADERS_BYTES));
+        match key.chain(tags).chain(headers).find(|(_, bytes, max)| bytes > max) {
+            Some((name, bytes, max)) => Err(Error::bad_request(format!(
+                "filter: a {name} has {bytes} bytes; at most {max} are allowed"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Whether it lets everything pass.
@@ -92,6 +126,9 @@ pub struct GroupRequest {
 impl GroupRequest {
     /// Refuses what no group can have.
     pub fn check(&self) -> Result<()> {
+        if let Some(filter) = &self.filter {
+            filter.check()?;
+        }
         if self.max_attempts == Some(0) {
             return Err(Error::bad_request("maxAttempts is 0; it must be at least 1"));
         }
@@ -108,7 +145,7 @@ impl GroupRequest {
         let coalesce = self.coalesce.unwrap_or(stored.coalesce && self.ordering != Some(Ordering::None));
         let ordering = if coalesce { Ordering::Key } else { self.ordering.unwrap_or(stored.ordering) };
         GroupOptions {
-            filter: self.filter.clone().unwrap_or_else(|| stored.filter.clone()),
+            filter: self.filter.clone().map_or_else(|| stored.filter.clone(), Filter::in_order),
             ordering,
             coalesce,
             max_attempts: self.max_attempts.unwrap_or(stored.max_attempts),

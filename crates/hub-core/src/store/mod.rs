@@ -6,11 +6,14 @@
 pub mod memory;
 mod record;
 
+pub use crate::group::ranges::RangeSet;
+pub use crate::group::state::{GroupState, Progress, Tries};
+pub use hub_proto::Draft;
 pub use record::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
 
 use crate::Millis;
 use futures_core::future::BoxFuture;
-use hub_proto::{Draft, Event, EventId, Key, TopicName};
+use hub_proto::{Event, EventId, Key, TopicName};
 use std::sync::Arc;
 
 /// The answer of a store that could not do what it was asked to.

@@ -10,6 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A handler at work. Dropping this, or the bus, stops it: what it has begun is finished, nothing more is taken.
 #[derive(Debug)]
+#[must_use = "dropping it stops the handler"]
 pub struct Running {
     stop: DropGuard,
     done: CancellationToken,

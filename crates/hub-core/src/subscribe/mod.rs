@@ -51,7 +51,7 @@ pub(crate) enum Checked {
 impl Target {
     fn check(&self) -> Result<Checked> {
         match self {
-            Self::Written(text) if !text.contains('*') => Ok(Checked::One(TopicName::parse(text)?)),
+            Self::Written(text) if !text.contains('*') => Ok(Checked::One(TopicName::readable(text)?)),
             Self::Written(text) => Ok(Checked::Many(text.clone(), Cover::Pattern(Pattern::parse(text)?))),
             Self::List(label, topics) => {
                 if topics.is_empty() || topics.len() > MAX_LISTED {
@@ -62,7 +62,7 @@ impl Target {
                 }
                 check_label(label)?;
                 let mut names =
-                    topics.iter().map(|topic| TopicName::parse(topic)).collect::<Result<Vec<_>>>()?;
+                    topics.iter().map(|topic| TopicName::readable(topic)).collect::<Result<Vec<_>>>()?;
                 names.sort_unstable();
                 names.dedup();
                 Ok(Checked::Many(label.clone(), Cover::List(names)))

@@ -171,11 +171,9 @@ impl Joining {
         driven: bool,
     ) -> Result<StoredGroup> {
         let start = match (self.from, driven) {
-            // An id belongs to one topic; on the others of a pattern there is nothing it could mean.
-            (Position::AfterId(_), true) => {
-                return Err(Error::bad_request(
-                    "afterId places a group on one topic; for several use earliest, latest or ts",
-                ));
+            (from, true) => {
+                from.check_for_several()?;
+                from.resolve(&self.engine, topic).await?
             }
             (from, _) => from.resolve(&self.engine, topic).await?,
         };

@@ -21,7 +21,8 @@ const MAX_BEHIND: u64 = 1000;
 
 /// Events as they are published, for one reader.
 ///
-/// History is read at the reader's pace. Once at the tail, a reader that falls behind what the hub keeps in memory gets
+/// History is read at the reader's pace. Once at the tail, a reader that falls behind what the hub keeps in memory, and
+/// by more than 1,000 events, gets
 /// [`Watched::Lagged`] and goes on at the newest. However slow it is, it costs a bounded amount of memory.
 pub struct Watch {
     engine: Arc<Engine>,
@@ -82,7 +83,10 @@ impl Watch {
         engine.check_running()?;
         let cover = match target {
             Checked::One(topic) => Cover::List(vec![topic]),
-            Checked::Many(_, cover) => cover,
+            Checked::Many(_, cover) => {
+                from.check_for_several()?;
+                cover
+            }
         };
         let signal = Arc::new(Signal {
             cover,

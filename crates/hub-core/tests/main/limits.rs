@@ -112,3 +112,53 @@ async fn settings_that_cannot_work_are_refused_by_name() {
     }
     open(Config::default()).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn dead_letters_of_a_topic_with_a_long_name_can_be_read() {
+    let world = World::new().await;
+    let topic = "t".repeat(200);
+    let mut sub = world.bus.subscribe(&topic).group("g").max_attempts(1).open().await.unwrap();
+    world.fill(&topic, [1]).await;
+    next(&mut sub).await.nack("broken").unwrap();
+    let dlq = format!("dlq.{topic}");
+    let mut letters = world.bus.subscribe(&dlq).group("g").from(Position::Earliest).open().await.unwrap();
+    assert_eq!(next(&mut letters).await.event().topic().as_str(), dlq);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_letters_of_a_snapshot_topic_are_all_kept() {
+    let world = World::new().await;
+    let mut sub = world.bus.subscribe("orders.snapshot").group("g").max_attempts(1).open().await.unwrap();
+    for n in 0..3 {
+        world.bus.publish("orders.snapshot", serde_json::json!(n)).key("k").await.unwrap();
+        next(&mut sub).await.nack("broken").unwrap();
+        world.clock.advance(10).await;
+    }
+    world.bus.housekeeping().await;
+    assert_eq!(world.bus.scan("dlq.orders.snapshot", Position::Earliest, None).await.unwrap().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_stop_everything_says_that_the_hub_has_stopped() {
+    let world = World::new().await;
+    world.fill("t", [1]).await;
+    world.bus.stop().await.unwrap();
+    assert_eq!(code(world.bus.scan("t", Position::Earliest, None).await), Code::Unavailable);
+    assert_eq!(code(world.bus.set_cursor("t", "g", Position::Latest).await), Code::Unavailable);
+    assert_eq!(code(world.bus.publish("t", serde_json::json!(1)).await), Code::Unavailable);
+    assert!(world.bus.topics().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_has_limits_and_no_order() {
+    let world = World::new().await;
+    let filter = |tags: &[&str]| hub_core::Filter {
+        tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        ..Default::default()
+    };
+    let join = |tags: &[&str]| world.bus.subscribe("t").group("g").filter(filter(tags)).open();
+    let _first = join(&["a", "b"]).await.unwrap();
+    let _second = join(&["b", "a"]).await.unwrap();
+    assert_eq!(code(join(&["a"]).await), Code::GroupConflict);
+    assert_eq!(code(join(&["x"; 65]).await), Code::BadRequest);
+}

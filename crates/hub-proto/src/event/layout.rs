@@ -13,14 +13,26 @@ use serde_json::value::RawValue;
 use super::{Event, Parts, hash_of};
 use crate::json::string_end;
 use crate::payload::check_syntax;
-use crate::{Draft, Error, EventId, Key, NewEvent, Payload, PublishOptions, Result, TopicName, header};
+use crate::{
+    Draft, Error, EventId, Key, NewEvent, Payload, PublishOptions, Result, TopicName, header, limits,
+};
 
 const PAYLOAD_MEMBER: &[u8] = b",\"payload\":";
 const SEQ_MEMBER: &[u8] = b",\"seq\":";
 
 /// See [`Event::from_json`].
 pub(super) fn read(json: Bytes, committed: u64) -> Result<Event> {
+    let depth = crate::json::depth(&json);
+    if depth > limits::STORED_NESTING + 1 {
+        return Err(Error::bad_request(format!(
+            "a record is nested {depth} deep; at most {} are allowed",
+            limits::STORED_NESTING + 1
+        )));
+    }
     let Some((parts, seq)) = walk(&json, None) else { return read_any(&json, committed) };
+    if seq == 0 {
+        return Err(Error::bad_request("a record has seq 0; they begin with 1"));
+    }
     let event = Event::from_parts(json, parts, seq, committed);
     // The walk took these on trust.
     let one_line = memchr::memchr2(b'\n', b'\r', &event.json).is_none();

