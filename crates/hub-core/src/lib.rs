@@ -57,7 +57,8 @@ pub use subscribe::{ById, Handed, Running, Subscribe, SubscribeGroup, Subscripti
 /// Milliseconds: since the Unix epoch, since a start, or of duration.
 pub type Millis = u64;
 
-/// The README's examples compile and run.
+/// The examples of the README and of the library's page compile and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/library.md")]
+struct Pages;
