@@ -14,6 +14,9 @@ use crate::topic::Topic;
 use hub_proto::{Error, GroupName, Result};
 use std::sync::Arc;
 
+/// How often a group may be deleted under somebody who is about to join it.
+const TRIES: usize = 3;
+
 /// A member on its way into a group.
 #[derive(Clone)]
 pub(super) struct Joining {
@@ -32,33 +35,31 @@ impl Joining {
         mailbox: &Arc<Mailbox>,
         ack_timeout: Millis,
     ) -> Result<Arc<Group>> {
-        if let Some(group) = topic.group(name)
-            && self.request.conflicts(&group.record().options).is_empty()
-            && group.join(id, mailbox.clone(), ack_timeout).is_ok()
-        {
-            return Ok(group);
+        // Joined here and not where the group is made: whoever is dropped on the way leaves no member behind.
+        for _ in 0..TRIES {
+            if let Some(group) = topic.group(name)
+                && self.request.conflicts(&group.record().options).is_empty()
+                && group.join(id, mailbox.clone(), ack_timeout).is_ok()
+            {
+                return Ok(group);
+            }
+            let (this, topic, name) = (self.clone(), topic.clone(), name.clone());
+            self.engine.unbroken(async move { this.make_one(&topic, &name).await }).await?;
         }
-        let (this, topic, name) = (self.clone(), topic.clone(), name.clone());
-        let mailbox = mailbox.clone();
-        self.engine
-            .unbroken(async move {
-                let _turn = this.engine.structure.lock().await;
-                let group = match topic.group(&name) {
-                    Some(group) => {
-                        this.adapt(&group)?;
-                        group
-                    }
-                    None => {
-                        let options = this.request.over(&GroupOptions::default());
-                        let stored = this.new_group(&topic, &name, &options, false).await?;
-                        this.engine.committer.write(records_of(&stored), this.engine.clock.steady()).await?;
-                        insert(&this.engine, &topic, stored)
-                    }
-                };
-                group.join(id, mailbox, ack_timeout)?;
-                Ok(group)
-            })
-            .await
+        Err(deleted(name))
+    }
+
+    /// Makes a group on one topic, or changes it into what is asked for.
+    async fn make_one(&self, topic: &Arc<Topic>, name: &GroupName) -> Result<()> {
+        let _turn = self.engine.structure.lock().await;
+        if let Some(group) = topic.group(name) {
+            return self.adapt(&group);
+        }
+        let options = self.request.over(&GroupOptions::default());
+        let stored = self.new_group(topic, name, &options, false).await?;
+        self.engine.committer.write(records_of(&stored), self.engine.clock.steady()).await?;
+        insert(&self.engine, topic, stored);
+        Ok(())
     }
 
     /// Joins a subscription to several topics, making it if need be.
@@ -74,21 +75,22 @@ impl Joining {
         let at = (label, name);
         let unchanged =
             |fan: &mut Fan| fan.cover == cover && self.request.conflicts(&fan.record.options).is_empty();
-        if self.engine.fans.with(label, name, unchanged) == Some(true)
-            && self.engine.fans.join(&self.engine, at, id, mailbox, ack_timeout).is_ok()
-        {
-            return Ok(());
-        }
-        let (this, label, name, mailbox) = (self.clone(), label.to_owned(), name.clone(), mailbox.clone());
-        self.engine
-            .unbroken(async move {
+        for _ in 0..TRIES {
+            if self.engine.fans.with(label, name, unchanged) == Some(true)
+                && self.engine.fans.join(&self.engine, at, id, mailbox, ack_timeout).is_ok()
+            {
+                return Ok(());
+            }
+            let (this, label, cover, name) = (self.clone(), label.to_owned(), cover.clone(), name.clone());
+            let make = async move {
                 let _turn = this.engine.structure.lock().await;
                 let made = this.make(&label, cover, &name).await;
                 this.engine.fans.with(&label, &name, Fan::stay);
-                made?;
-                this.engine.fans.join(&this.engine, (&label, &name), id, &mailbox, ack_timeout)
-            })
-            .await
+                made
+            };
+            self.engine.unbroken(make).await?;
+        }
+        Err(deleted(name))
     }
 
     /// Makes a subscription to several topics, or changes it into what is asked for.

@@ -171,3 +171,17 @@ async fn a_long_line_behind_a_held_key_is_cleaned_away_whole() {
     held.ack().unwrap();
     assert!(next(&mut sub).await.event().seq() > 49_000);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_gives_up_while_its_group_is_made_leaves_no_member_behind() {
+    let world = World::new().await;
+    world.fill("t", [1]).await;
+    world.break_once("commit", Fault::Stall(100));
+    let opening = world.bus.subscribe("t").group("g").open();
+    assert!(tokio::time::timeout(Duration::from_millis(50), opening).await.is_err());
+    world.break_once("commit", Fault::Stall(100));
+    let opening = world.bus.subscribe("**").group("g").open();
+    assert!(tokio::time::timeout(Duration::from_millis(50), opening).await.is_err());
+    world.clock.advance(1_000).await;
+    assert_eq!(world.bus.group("t", "g").unwrap().members, 0);
+}
