@@ -140,13 +140,9 @@ impl Topic {
         }
         match tail.events.front().and_then(|first| (after + 1).checked_sub(first.seq())) {
             Some(at) => {
-                let mut bytes = 0;
-                let fits = |event: &&Arc<Event>| {
-                    let fits = bytes == 0 || bytes < max.bytes;
-                    bytes += event.size();
-                    fits
-                };
-                into.extend(tail.events.range(at as usize..).take(max.events).take_while(fits).cloned());
+                let mut fits = max.gate();
+                let events = tail.events.range(at as usize..).take_while(|event| fits(event.size()));
+                into.extend(events.cloned());
                 TailRead::Some
             }
             None => TailRead::Behind,

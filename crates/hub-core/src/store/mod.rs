@@ -133,6 +133,19 @@ pub struct ReadLimit {
     pub bytes: usize,
 }
 
+impl ReadLimit {
+    /// Says for one event after the other, by its size, whether it still fits.
+    pub fn gate(self) -> impl FnMut(usize) -> bool {
+        let (mut events, mut bytes) = (0, 0);
+        move |size| {
+            let fits = events < self.events && (bytes == 0 || bytes < self.bytes);
+            events += 1;
+            bytes += size;
+            fits
+        }
+    }
+}
+
 /// What a topic keeps. Everything absent: everything, for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CleanPolicy {

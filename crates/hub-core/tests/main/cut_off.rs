@@ -2,11 +2,21 @@
 
 use crate::world::{World, assert_silent, code, consume, next};
 use hub_core::testkit::Fault;
-use hub_core::{Clock, Code};
+use hub_core::{Clock, Code, Subscription};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+
+/// A group that has acked three events a moment ago.
+async fn world_with_unsaved_acks() -> (World, Subscription) {
+    let world = World::new().await;
+    let mut sub = world.bus.subscribe("t").group("g").open().await.unwrap();
+    world.fill("t", 1..=3).await;
+    world.clock.advance(500).await;
+    consume(&mut sub, 3).await;
+    (world, sub)
+}
 
 /// A publish holds the store up for 300 ms; the commit after it is refused.
 fn busy_then_refusing(world: &World) {
@@ -25,11 +35,7 @@ fn busy_then_refusing(world: &World) {
 
 #[tokio::test(start_paused = true)]
 async fn a_save_that_stop_cuts_off_is_made_good() {
-    let world = World::new().await;
-    let mut sub = world.bus.subscribe("t").group("g").open().await.unwrap();
-    world.fill("t", 1..=3).await;
-    world.clock.advance(500).await;
-    consume(&mut sub, 3).await;
+    let (world, sub) = world_with_unsaved_acks().await;
     busy_then_refusing(&world);
     world.clock.advance(200).await;
     world.bus.stop().await.unwrap();
@@ -39,11 +45,7 @@ async fn a_save_that_stop_cuts_off_is_made_good() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flush_that_nobody_waits_for_is_made_good() {
-    let world = World::new().await;
-    let mut sub = world.bus.subscribe("t").group("g").open().await.unwrap();
-    world.fill("t", 1..=3).await;
-    world.clock.advance(500).await;
-    consume(&mut sub, 3).await;
+    let (world, sub) = world_with_unsaved_acks().await;
     busy_then_refusing(&world);
     world.clock.advance(1).await;
     assert!(tokio::time::timeout(Duration::from_millis(50), world.bus.flush()).await.is_err());

@@ -76,17 +76,9 @@ impl Log {
     }
 
     pub fn read(&self, after: u64, limit: ReadLimit) -> Vec<Arc<Event>> {
-        let mut bytes = 0;
-        self.events
-            .range(self.index_after(after)..)
-            .take(limit.events)
-            .take_while(|event| {
-                let fits = bytes == 0 || bytes < limit.bytes;
-                bytes += event.json().len();
-                fits
-            })
-            .cloned()
-            .collect()
+        let mut fits = limit.gate();
+        let events = self.events.range(self.index_after(after)..);
+        events.take_while(|event| fits(event.json().len())).cloned().collect()
     }
 
     pub fn seq_of(&self, id: EventId) -> Option<u64> {
@@ -106,19 +98,10 @@ impl Log {
     pub fn newest_page(&self, after: Option<&str>, limit: ReadLimit) -> Vec<Arc<Event>> {
         use std::ops::Bound::{Excluded, Unbounded};
         let from = after.map_or(Unbounded, Excluded);
-        let mut bytes = 0;
-        self.keys
-            .range::<str, _>((from, Unbounded))
-            .filter_map(|(_, &seq)| self.get(seq))
-            .filter(|event| !event.is_tombstone())
-            .take(limit.events)
-            .take_while(|event| {
-                let fits = bytes == 0 || bytes < limit.bytes;
-                bytes += event.json().len();
-                fits
-            })
-            .cloned()
-            .collect()
+        let mut fits = limit.gate();
+        let newest = self.keys.range::<str, _>((from, Unbounded)).filter_map(|(_, &seq)| self.get(seq));
+        let living = newest.filter(|event| !event.is_tombstone());
+        living.take_while(|event| fits(event.json().len())).cloned().collect()
     }
 
     pub fn clean(&mut self, policy: CleanPolicy) -> Cleaned {

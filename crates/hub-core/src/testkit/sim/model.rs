@@ -383,11 +383,12 @@ impl Model {
     /// An event that the engine should have given to a group's only member, which has room.
     pub fn owed(&self, at: &(TopicName, GroupName), max_parked: usize) -> Option<u64> {
         let (log, group) = (self.topics.get(&at.0)?, self.groups.get(at)?);
-        // What is overtaken may still be parked: the group does not know before it reads on.
+        // What is overtaken may still be parked: the group does not know before it reads on. So may what was acked and
+        // perhaps not saved.
         let tried = |seq: u64| group.track(seq).is_some_and(|track| track.ack == Ack::No);
         let overtaken = |seq: u64| group.is_overtaken(log, seq) && tried(seq);
         let open = |seq: &u64| {
-            (!group.is_settled(log, *seq, false) || overtaken(*seq)) && group.holder(*seq).is_none()
+            (!group.is_settled(log, *seq, true) || overtaken(*seq)) && group.holder(*seq).is_none()
         };
         let from = group.floor.max(group.start) + 1;
         if (from..=log.last()).filter(open).count() > max_parked {
