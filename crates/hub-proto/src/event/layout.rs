@@ -29,10 +29,15 @@ pub(super) fn read(json: Bytes, committed: u64) -> Result<Event> {
             limits::STORED_NESTING + 1
         )));
     }
-    let Some((parts, seq)) = walk(&json, None) else { return read_any(&json, committed) };
-    if seq == 0 {
-        return Err(Error::bad_request("a record has seq 0; they begin with 1"));
+    let event = read_bounded(json, committed)?;
+    match event.seq() {
+        0 => Err(Error::bad_request("a record has seq 0; they begin with 1")),
+        _ => Ok(event),
     }
+}
+
+fn read_bounded(json: Bytes, committed: u64) -> Result<Event> {
+    let Some((parts, seq)) = walk(&json, None) else { return read_any(&json, committed) };
     let event = Event::from_parts(json, parts, seq, committed);
     // The walk took these on trust.
     let one_line = memchr::memchr2(b'\n', b'\r', &event.json).is_none();

@@ -233,6 +233,16 @@ fn a_record_from_elsewhere_cannot_be_so_deep_that_reading_it_kills() {
 }
 
 #[test]
+fn a_record_with_seq_0_is_refused_in_every_layout() {
+    for json in [
+        format!(r#"{{"id":"{ID}","ts":1,"topic":"a","payload":1,"seq":0}}"#),
+        format!(r#"{{"seq":0,"id":"{ID}","ts":1,"topic":"a","payload":1}}"#),
+    ] {
+        assert!(Event::from_json(json.into(), 1).unwrap_err().msg.contains("seq 0"));
+    }
+}
+
+#[test]
 fn a_payload_of_another_shape_is_named_and_not_quoted_in_full() {
     let event = commit("a", &format!("{:?}", "x".repeat(100_000)), PublishOptions::default());
     assert!(event.decode::<u64>().unwrap_err().msg.len() < 400);
