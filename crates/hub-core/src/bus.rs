@@ -243,7 +243,8 @@ impl Bus {
     pub async fn set_cursor(&self, topic: &str, group: &str, to: Position) -> Result<u64> {
         let engine = self.engine();
         let topic = engine.known(topic)?;
-        let found = topic.group(group);
+        let group = GroupName::parse(group)?;
+        let found = topic.group(&group);
         let group =
             found.ok_or_else(|| Error::bad_request(format!("topic {} has no group {group}", topic.name)))?;
         let seq = to.resolve(engine, &topic).await?;

@@ -11,7 +11,7 @@ use crate::group::{Group, deleted};
 use crate::position::Position;
 use crate::store::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
 use crate::topic::Topic;
-use hub_proto::{Error, GroupName, Result};
+use hub_proto::{Error, GroupName, Result, TopicName};
 use std::sync::Arc;
 
 /// How often a group may be deleted under somebody who is about to join it.
@@ -144,9 +144,10 @@ impl Joining {
             insert(engine, &topic, stored);
         }
         engine.fans.insert(engine, Fan::new(record, cover));
-        if let Some(Cover::List(topics)) = old_cover {
-            let undriven = topics.into_iter().filter(|topic| engine.fans.driver(topic, name).is_none());
-            delete_driven(engine, undriven.filter_map(|topic| engine.find(&topic)).collect(), name).await?;
+        if let Some(old) = old_cover {
+            let mut left = engine.topics();
+            left.retain(|topic| old.covers(&topic.name) && engine.fans.driver(&topic.name, name).is_none());
+            delete_driven(engine, left, name).await?;
         }
         Ok(())
     }
@@ -270,7 +271,8 @@ async fn delete_one(
     name: &GroupName,
     only_if_idle: bool,
 ) -> Result<usize> {
-    let group = engine.find(topic).and_then(|topic| topic.group(name));
+    let topic = TopicName::readable(topic)?;
+    let group = engine.find(&topic).and_then(|topic| topic.group(name));
     let group = group.ok_or_else(|| Error::bad_request(format!("topic {topic} has no group {name}")))?;
     if let Some(driver) = engine.fans.driver(&group.topic.name, name) {
         return Err(Error::bad_request(format!(

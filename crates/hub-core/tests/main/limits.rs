@@ -162,3 +162,19 @@ async fn a_filter_has_limits_and_no_order() {
     assert_eq!(code(join(&["a"]).await), Code::GroupConflict);
     assert_eq!(code(join(&["x"; 65]).await), Code::BadRequest);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_of_a_megabyte_is_not_quoted_in_full() {
+    let world = World::new().await;
+    world.fill("t", [1]).await;
+    let long = "x".repeat(1 << 20);
+    let errors = [
+        world.bus.set_cursor("t", &long, Position::Latest).await.unwrap_err(),
+        world.bus.set_cursor(&long, "g", Position::Latest).await.unwrap_err(),
+        world.bus.delete_group(&long, "g").await.unwrap_err(),
+        world.bus.scan(&long, Position::Latest, None).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(error.code == Code::BadRequest && error.msg.len() < 300, "{} bytes", error.msg.len());
+    }
+}
