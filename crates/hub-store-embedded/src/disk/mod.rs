@@ -1,0 +1,81 @@
+//! The only way to files: a directory of flat names, and what the store asks of it.
+//!
+//! Everything the store reads or writes goes through [`Disk`] and [`DiskFile`], so that a test can put a disk in their
+//! place that loses power between any two calls, is full, or lies.
+
+mod real;
+#[cfg(feature = "testkit")]
+pub mod sim;
+
+pub use real::RealDisk;
+
+use std::io;
+use std::sync::Arc;
+
+/// Whether a read may wait for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Answer [`io::ErrorKind::WouldBlock`] if the bytes are not in memory.
+    No,
+    /// Wait for them.
+    Yes,
+}
+
+/// A directory.
+///
+/// Names are flat, but for one level of directories (`quarantine/…`), which come into being when a file is created in
+/// or renamed into them. Changes of names are durable after [`Disk::sync_names`], and in no order before it; a rename
+/// is atomic and replaces what was there.
+pub trait Disk: Send + Sync + 'static {
+    /// Where it is, for people.
+    fn place(&self) -> String;
+
+    /// The names of all files, those one level down with their directory before them, in no order.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// A new, empty file; an error if the name is taken.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// A file that is there, to read and write.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Gives a file another name. Handles stay valid.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Takes a name away. Handles stay valid, and the bytes with them until the last one is gone.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes every change of names durable.
+    fn sync_names(&self) -> io::Result<()>;
+
+    /// Makes this process the only one that uses the directory, until the guard is dropped.
+    /// [`io::ErrorKind::WouldBlock`] if another one does.
+    fn lock(&self) -> io::Result<Box<dyn Send + Sync>>;
+}
+
+/// An open file.
+pub trait DiskFile: Send + Sync {
+    /// Reads until `into` is full or the file ends; answers how many bytes there were.
+    fn read_at(&self, into: &mut [u8], offset: u64, wait: Wait) -> io::Result<usize>;
+
+    /// Writes all of it; on an error, any part of it may have been written.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Cuts the file, or makes it longer with zeros.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Its length. (Not `len`: it can fail.)
+    fn size(&self) -> io::Result<u64>;
+
+    /// Waits until everything written and cut before is durable. After an error nothing is known of what was written
+    /// since the last sync that succeeded, and a later sync that succeeds says nothing about it either.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// Reads a whole file.
+pub(crate) fn read_all(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(file.size()?).map_err(io::Error::other)?];
+    let read = file.read_at(&mut bytes, 0, Wait::Yes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}

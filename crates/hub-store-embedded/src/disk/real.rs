@@ -1,0 +1,178 @@
+//! The file system.
+
+use super::{Disk, DiskFile, Wait};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A directory of the file system. Files are made readable for their owner alone.
+#[derive(Clone, Debug)]
+pub struct RealDisk {
+    root: PathBuf,
+}
+
+const LOCK: &str = "lock";
+
+impl RealDisk {
+    /// The directory, which is made if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn new(root: impl Into<PathBuf>) -> io::Result<Self> {
+        let root = root.into();
+        fs::create_dir_all(&root)?;
+        Ok(Self { root })
+    }
+
+    /// A directory that must be there already: for looking at one.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn existing(root: impl Into<PathBuf>) -> io::Result<Self> {
+        let root = root.into();
+        if fs::metadata(&root)?.is_dir() { Ok(Self { root }) } else { Err(io::ErrorKind::NotADirectory.into()) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// Makes the directory of a name one level down.
+    fn make_parent(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.path(name);
+        match path.parent() {
+            Some(parent) if name.contains('/') => fs::create_dir_all(parent).map(|()| path),
+            _ => Ok(path),
+        }
+    }
+
+    fn directories(&self) -> io::Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(&self.root)?.collect::<io::Result<Vec<_>>>()?;
+        Ok(entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_dir()).collect())
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    options
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+impl Disk for RealDisk {
+    fn place(&self) -> String {
+        self.root.display().to_string()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        let mut add = |path: &Path, prefix: &str| -> io::Result<()> {
+            for entry in fs::read_dir(path)? {
+                let entry = entry?;
+                if entry.file_type()?.is_file() && entry.file_name() != LOCK {
+                    names.push(format!("{prefix}{}", entry.file_name().to_string_lossy()));
+                }
+            }
+            Ok(())
+        };
+        add(&self.root, "")?;
+        for directory in self.directories()? {
+            let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            add(&directory, &format!("{name}/"))?;
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let file = options().create_new(true).open(self.make_parent(name)?)?;
+        Ok(Arc::new(RealFile { file, nowait: AtomicBool::new(true) }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(RealFile { file: options().open(self.path(name))?, nowait: AtomicBool::new(true) }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.make_parent(to)?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path(name))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.directories()?.iter().try_for_each(|path| sync_directory(path))?;
+        sync_directory(&self.root)
+    }
+
+    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+        let file = options().create(true).truncate(false).open(self.path(LOCK))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Box::new(file)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+struct RealFile {
+    file: File,
+    /// Whether the file system can say that a read would wait.
+    nowait: AtomicBool,
+}
+
+impl RealFile {
+    fn read_some(&self, into: &mut [u8], offset: u64, wait: Wait) -> io::Result<usize> {
+        if wait == Wait::Yes {
+            return self.file.read_at(into, offset);
+        }
+        if !self.nowait.load(Relaxed) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        match rustix::io::preadv2(&self.file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT) {
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
+                self.nowait.store(false, Relaxed);
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            answer => Ok(answer?),
+        }
+    }
+}
+
+impl DiskFile for RealFile {
+    fn read_at(&self, into: &mut [u8], offset: u64, wait: Wait) -> io::Result<usize> {
+        let mut done = 0;
+        while done < into.len() {
+            match self.read_some(&mut into[done..], offset + done as u64, wait) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}

@@ -1,0 +1,1 @@
+//! A disk in memory that loses power, fills up and fails.

@@ -1,0 +1,1 @@
+//! Records beside events, as bytes.

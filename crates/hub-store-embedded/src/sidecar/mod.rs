@@ -1,0 +1,1 @@
+//! The sidecar of a sealed segment.
