@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::position::{Cursor, Position, refused};
 use crate::publish::Publish;
 use crate::store::memory::MemoryStore;
-use crate::store::{Bounds, Cleaned, EventStore, ReadLimit, SubscriptionRecord};
+use crate::store::{Bounds, Cleaned, EventStore, Health, ReadLimit, SubscriptionRecord};
 use crate::subscribe::{Subscribe, Target as SubscribeTarget, delete};
 use hub_proto::{Error, Event, GroupName, IdGenerator, Key, NewEvent, Payload, Result, TopicName, limits};
 use prometheus_client::registry::Registry;
@@ -90,10 +90,13 @@ impl BusBuilder {
     }
 
     /// Opens the bus and registers its metrics with `registry`. Needs a tokio runtime.
+    ///
+    /// A registry forgets nothing, and the names are the same for every bus: each needs a registry of its own, or a
+    /// sub-registry with a prefix of its own.
     pub async fn open_with(self, registry: &mut Registry) -> Result<Bus> {
         self.config.check()?;
         let image = self.store.load().await.map_err(refused)?;
-        let metrics = Metrics::register(registry, self.config.metric_labels);
+        let metrics = Metrics::register(registry, &self.store, self.config.metric_labels);
         let engine = Engine::new(self.store, self.clock, self.config, self.ids, metrics);
         engine.restore(image);
         let bus =
@@ -369,6 +372,22 @@ impl Bus {
     /// Saves what groups have done, now. The hub does it by itself within 200 ms.
     pub async fn flush(&self) -> Result<()> {
         self.engine().saver.flush(self.engine()).await
+    }
+
+    /// How the store is doing: what a readiness probe asks, and a person who wants to know why. Cheap, and answered
+    /// while the store hangs; it says nothing about whether the bus was stopped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*;
+    /// # let bus = Bus::in_memory().await?;
+    /// let health = bus.health();
+    /// let ready = health.unavailable.is_none();
+    /// assert!(ready && health.warnings.is_empty());
+    /// # bus.stop().await }
+    /// ```
+    pub fn health(&self) -> Health {
+        self.engine().store.health()
     }
 
     /// Stops cleanly: takes nothing more, saves everything, closes the store. After it nothing that was acked is

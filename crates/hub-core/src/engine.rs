@@ -266,6 +266,7 @@ impl Engine {
         self.fans.clear();
         self.tails.clear();
         self.saver.clear();
+        self.metrics.forget_store();
         let topics = std::mem::take(&mut *self.topics.write());
         for topic in topics.values() {
             let groups = std::mem::take(&mut *topic.groups.write());

@@ -51,7 +51,7 @@ pub use position::{Cursor, Position};
 pub use prometheus_client;
 pub use publish::Publish;
 pub use store::memory::MemoryStore;
-pub use store::{Durability, StoreError};
+pub use store::{Durability, Health, StoreError};
 pub use subscribe::{ById, Handed, Running, Subscribe, SubscribeGroup, Subscription, Watch, Watched};
 
 /// Milliseconds: since the Unix epoch, since a start, or of duration.

@@ -7,6 +7,8 @@ mod cut_off;
 mod faults;
 #[path = "main/groups.rs"]
 mod groups;
+#[path = "main/health.rs"]
+mod health;
 #[path = "main/limits.rs"]
 mod limits;
 #[path = "main/metrics.rs"]

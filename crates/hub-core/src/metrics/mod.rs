@@ -3,9 +3,12 @@
 //! Handles are made once per topic and group, so counting is an atomic addition. Labels are bounded: past
 //! [`Config::metric_labels`](crate::Config) topics or groups, further ones share `_other`.
 
+mod health;
 mod histogram;
 
+use self::health::StoreHealth;
 use self::histogram::Histogram;
+use crate::store::EventStore;
 use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -13,6 +16,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -43,6 +47,7 @@ pub(crate) struct Metrics {
     commit_duration: Histogram,
     commit_events: Histogram,
     save_failures: Counter,
+    store_health: StoreHealth,
     seen: Mutex<Seen>,
     max_labels: usize,
 }
@@ -58,8 +63,11 @@ const OTHER: &str = "_other";
 
 impl Metrics {
     /// Registers everything. The names are the contract's; the encoder adds `_total` to counters.
-    pub fn register(registry: &mut Registry, max_labels: usize) -> Self {
-        let this = Self { max_labels, ..Self::default() };
+    ///
+    /// A registry takes everything and forgets nothing. What the bus counted stays there when it is gone; what is asked
+    /// of `store` ends with [`forget_store`](Self::forget_store).
+    pub fn register(registry: &mut Registry, store: &Arc<dyn EventStore>, max_labels: usize) -> Self {
+        let this = Self { max_labels, store_health: StoreHealth::of(store), ..Self::default() };
         registry.register("events_published", "Events committed", this.published.clone());
         registry.register("events_delivered", "Events handed to a member", this.delivered.clone());
         registry.register("events_acked", "Events settled by an ack", this.acked.clone());
@@ -86,7 +94,13 @@ impl Metrics {
             "Saves of group state that failed",
             this.save_failures.clone(),
         );
+        registry.register_collector(Box::new(this.store_health.clone()));
         this
+    }
+
+    /// From here on scrapes leave the store alone.
+    pub fn forget_store(&self) {
+        self.store_health.forget();
     }
 
     pub fn committed(&self, took: Duration, events: usize) {

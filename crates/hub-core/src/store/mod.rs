@@ -3,11 +3,13 @@
 //! [`MemoryStore`](memory::MemoryStore) is the simplest that keeps every promise but durability; the conformance suite
 //! in [`testkit`](crate::testkit) checks them for each store.
 
+mod health;
 pub mod memory;
 mod record;
 
 pub use crate::group::ranges::RangeSet;
 pub use crate::group::state::{GroupState, Progress, Tries};
+pub use health::Health;
 pub use hub_proto::Draft;
 pub use record::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
 
@@ -243,6 +245,13 @@ pub trait EventStore: Send + Sync + 'static {
 
     /// Removes what `policy` does not keep; readers go on meanwhile. May do a part and be called again.
     fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>>;
+
+    /// How the store is doing. Cheap, may be called at any time, also while a commit is under way and after
+    /// [`close`](Self::close), and never waits for the disk. A store that can say nothing about itself is well; one
+    /// that wraps another passes on what that one says.
+    fn health(&self) -> Health {
+        Health::default()
+    }
 
     /// Called once, after the last commit.
     fn close(&self) -> BoxFuture<'_, StoreResult<()>> {

@@ -2,8 +2,8 @@
 
 use crate::Millis;
 use crate::store::{
-    Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Image, ReadLimit, StoreError,
-    StoreResult,
+    Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Health, Image, ReadLimit,
+    StoreError, StoreResult,
 };
 use futures_core::future::BoxFuture;
 use hub_proto::{Event, EventId, Key, TopicName};
@@ -27,6 +27,7 @@ pub enum Fault {
 
 type Script = Box<dyn FnMut(&str) -> Option<Fault> + Send>;
 type Witness = Box<dyn FnMut(&Arc<Event>) + Send>;
+type Say = Box<dyn FnMut() -> Health + Send>;
 
 /// A store in which a script decides, call by call, what goes wrong. Clones share the script.
 #[derive(Clone)]
@@ -36,6 +37,8 @@ pub struct FaultyStore {
     witness: Arc<Mutex<Witness>>,
     /// Of the next batch the answer of one event is lost: which, from 1; 0: none.
     lost: Arc<AtomicUsize>,
+    /// What it says about itself instead of what `inner` says.
+    health: Arc<Mutex<Option<Say>>>,
 }
 
 impl FaultyStore {
@@ -47,6 +50,7 @@ impl FaultyStore {
             script: Arc::new(Mutex::new(script)),
             witness: Arc::new(Mutex::new(witness)),
             lost: Arc::default(),
+            health: Arc::default(),
         }
     }
 
@@ -66,6 +70,11 @@ impl FaultyStore {
         self.lost.store(nth, SeqCst);
     }
 
+    /// From now on `say` is asked how the store is doing; calls go as the script has it all the same.
+    pub fn set_health(&self, say: impl FnMut() -> Health + Send + 'static) {
+        *self.health.lock() = Some(Box::new(say));
+    }
+
     async fn commit_inner(&self, commit: Commit) -> Committed {
         let mut committed = self.inner.commit(commit).await;
         let mut witness = self.witness.lock();
@@ -82,9 +91,10 @@ impl FaultyStore {
         committed
     }
 
-    /// Nothing goes wrong any more.
+    /// Nothing goes wrong any more, and the store is as well as the one inside.
     pub fn heal(&self) {
         self.script(|_| None);
+        *self.health.lock() = None;
     }
 
     fn fault(&self, call: &str) -> Option<Fault> {
@@ -193,6 +203,13 @@ impl EventStore for FaultyStore {
                 Err(failure("clean"))
             }),
             Some(Fault::Delay(_) | Fault::Stall(_)) | None => self.inner.clean(topic, policy),
+        }
+    }
+
+    fn health(&self) -> Health {
+        match &mut *self.health.lock() {
+            Some(say) => say(),
+            None => self.inner.health(),
         }
     }
 

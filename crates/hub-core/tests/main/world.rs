@@ -63,10 +63,15 @@ impl World {
 
     /// The metrics as a scraper sees them.
     pub(crate) fn metrics(&self) -> String {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
-        text
+        scrape(&self.registry)
     }
+}
+
+/// A registry as a scraper sees it.
+pub(crate) fn scrape(registry: &Registry) -> String {
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+    text
 }
 
 pub(crate) async fn next(sub: &mut Subscription) -> Delivery {
