@@ -1,6 +1,56 @@
-//! The embedded store.
+//! The embedded store of event-hub: a log of its own in a plain directory.
+//!
+//! ```no_run
+//! use hub_store_embedded::{EmbeddedStore, Options};
+//! let store = EmbeddedStore::open("data", Options::default())?;
+//! # Ok::<(), hub_store_embedded::OpenError>(())
+//! ```
+//!
+//! # The log
+//!
+//! All topics and all groups share one log. A commit is a run of frames that is written and synced at once, whatever
+//! topics it is about; a frame carries a checksum, and the last one of a commit its number and the number of the last
+//! commit that is known to be durable. The log is cut into segments, files of a fixed size that are filled with zeros
+//! before they are used.
+//!
+//! The index of the segment that is written to is in memory. A full one gets a sidecar: its records by topic and seq,
+//! its ids behind a filter, the newest record of each key. Sidecars can be made again from the segment at any time.
+//! The manifest says which segments there are and what everything else was when the last of them was sealed.
+//!
+//! # Where to look
+//!
+//! | | |
+//! | --- | --- |
+//! | [`disk`] | the only way to files; the simulated disk |
+//! | [`format`] | what the bytes mean; `docs/storage.md` draws them |
+//! | [`scan`] | reading a segment, telling a torn end from damage |
+//! | [`sidecar`], [`index`] | where records are |
+//! | `writer` | the commit |
+//! | `recover` | opening |
+//! | `lookup` | reading |
+//! | `clean`, `rewrite` | what goes, and how its room comes back |
+//! | `keeper` | sealing, preparing, rewriting, beside the commits |
 
+mod catalog;
+mod clean;
 pub mod disk;
 pub mod format;
+mod health;
 pub mod index;
+mod keeper;
+mod lookup;
+pub mod manifest;
+mod options;
+mod rebuild;
+mod recover;
+mod rewrite;
+pub mod scan;
+mod segment;
+mod shared;
 pub mod sidecar;
+mod store;
+mod writer;
+
+pub use options::{Options, Threads};
+pub use recover::OpenError;
+pub use store::EmbeddedStore;

@@ -48,6 +48,11 @@ pub trait Disk: Send + Sync + 'static {
     /// Makes every change of names durable.
     fn sync_names(&self) -> io::Result<()>;
 
+    /// The life of the machine: another number after a reboot. 0 if that is not known.
+    fn boot(&self) -> u64 {
+        0
+    }
+
     /// Makes this process the only one that uses the directory, until the guard is dropped.
     /// [`io::ErrorKind::WouldBlock`] if another one does.
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>>;

@@ -113,6 +113,11 @@ impl Disk for RealDisk {
         sync_directory(&self.root)
     }
 
+    fn boot(&self) -> u64 {
+        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        u64::from_str_radix(id.get(..8).unwrap_or_default(), 16).unwrap_or(0)
+    }
+
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
         let file = options().create(true).truncate(false).open(self.path(LOCK))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -1,0 +1,73 @@
+//! How the store is doing, in words.
+
+use hub_core::store::Health;
+use parking_lot::Mutex;
+
+/// The most findings that are kept; the rest is counted.
+const FINDINGS: usize = 20;
+
+#[derive(Default)]
+struct Board {
+    failing: Option<String>,
+    upkeep: Option<String>,
+    findings: Vec<String>,
+    more: usize,
+    damaged: u64,
+    failed_commits: u64,
+}
+
+/// Where everything that is wrong is written down.
+#[derive(Default)]
+pub struct HealthBoard(Mutex<Board>);
+
+impl HealthBoard {
+    /// Commits fail.
+    pub fn failing(&self, why: &str) {
+        let mut board = self.0.lock();
+        board.failed_commits += 1;
+        if board.failing.is_none() {
+            tracing::error!(why, "the store takes no commits");
+        }
+        board.failing = Some(why.to_string());
+    }
+
+    /// Commits succeed.
+    pub fn working(&self) {
+        let mut board = self.0.lock();
+        if board.failing.take().is_some() {
+            tracing::info!("the store takes commits again");
+        }
+    }
+
+    /// Sealing, preparing or cleaning fails, or does not any more.
+    pub fn upkeep(&self, why: Option<String>) {
+        let mut board = self.0.lock();
+        if board.upkeep != why {
+            match &why {
+                Some(why) => tracing::warn!(why, "the store's upkeep fails, trying again"),
+                None => tracing::info!("the store's upkeep works again"),
+            }
+            board.upkeep = why;
+        }
+    }
+
+    /// Something was found that is not what was written.
+    pub fn found(&self, what: String, records: u64) {
+        tracing::error!(what, "damage");
+        let mut board = self.0.lock();
+        board.damaged += records;
+        if board.findings.len() < FINDINGS { board.findings.push(what) } else { board.more += 1 }
+    }
+
+    /// For the port.
+    pub fn read(&self) -> Health {
+        let board = self.0.lock();
+        let more = (board.more > 0).then(|| format!("and {} more; `event-hub doctor` lists them", board.more));
+        Health {
+            unavailable: board.failing.clone(),
+            warnings: board.upkeep.iter().chain(&board.findings).cloned().chain(more).collect(),
+            damaged: board.damaged,
+            failed_commits: board.failed_commits,
+        }
+    }
+}

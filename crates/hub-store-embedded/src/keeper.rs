@@ -1,0 +1,237 @@
+//! Upkeep beside the commits: sealing segments, writing the manifest, preparing the next segment, rewriting what is
+//! mostly gone.
+
+use crate::manifest::{self, Copy, Manifest, write_file};
+use crate::options::Threads;
+use crate::rewrite;
+use crate::segment::{Index, Segment, SegmentId};
+use crate::shared::{Prepared, Shared, explain};
+use crate::sidecar::{self, Sidecar, SidecarError};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::Duration;
+
+/// Sealed segments that may wait for the keeper; their indexes are in memory. Commits wait for it beyond that.
+const WAITING: usize = 2;
+/// When upkeep failed, it is tried again after this.
+const RETRY: Duration = Duration::from_secs(1);
+/// Zeros written at once when a segment is prepared.
+const STRIDE: u64 = 1 << 20;
+
+/// What the keeper is asked for.
+pub enum Job {
+    /// Segments are full; everything else as it was at the end of the last one.
+    Sealed(Vec<Arc<Segment>>, Box<Manifest>),
+    /// Something was cleaned away.
+    Tidy,
+    /// Nothing more.
+    Stop,
+}
+
+/// Takes jobs.
+#[derive(Clone)]
+pub enum Desk {
+    /// Does them at once.
+    Here(Arc<Mutex<Keeper>>),
+    /// Has a thread do them.
+    Thread(SyncSender<Job>),
+}
+
+impl Desk {
+    /// A desk, and the thread's end of it.
+    pub fn new(shared: &Arc<Shared>, generation: u64) -> (Self, Option<(Keeper, Receiver<Job>)>) {
+        let keeper = Keeper { shared: shared.clone(), waiting: VecDeque::new(), generation };
+        match shared.options.threads {
+            Threads::None => (Self::Here(Arc::new(Mutex::new(keeper))), None),
+            Threads::Own => {
+                let (sender, jobs) = std::sync::mpsc::sync_channel(WAITING);
+                (Self::Thread(sender), Some((keeper, jobs)))
+            }
+        }
+    }
+
+    /// Hands a job over; waits when too many do.
+    pub fn hand_over(&self, job: Job) {
+        match self {
+            Self::Here(keeper) => drop(keeper.lock().take(job)),
+            // Nobody is there to hear it after the end.
+            Self::Thread(sender) => drop(sender.send(job)),
+        }
+    }
+}
+
+/// Does the upkeep.
+pub struct Keeper {
+    shared: Arc<Shared>,
+    waiting: VecDeque<(Vec<Arc<Segment>>, Box<Manifest>)>,
+    /// Of the last manifest.
+    generation: u64,
+}
+
+impl Keeper {
+    /// The keeper's thread.
+    pub fn run(mut self, jobs: &Receiver<Job>) {
+        let mut again = true;
+        loop {
+            let job = if again { jobs.recv_timeout(RETRY) } else { jobs.recv().map_err(Into::into) };
+            again = match job {
+                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(job) => self.take(job).is_err(),
+                Err(RecvTimeoutError::Timeout) => self.work().is_err(),
+            };
+        }
+    }
+
+    fn take(&mut self, job: Job) -> Result<(), ()> {
+        if let Job::Sealed(segments, image) = job {
+            self.waiting.push_back((segments, image));
+        }
+        self.work()
+    }
+
+    /// Does everything there is to do; what fails is tried again.
+    fn work(&mut self) -> Result<(), ()> {
+        let result = self.try_work();
+        let place = self.shared.disk.place();
+        self.shared.health.upkeep(result.as_ref().err().map(|error| format!("{} in {place}", explain(error))));
+        result.map_err(drop)
+    }
+
+    fn try_work(&mut self) -> io::Result<()> {
+        self.prepare_next()?;
+        while let Some((segments, image)) = self.waiting.front() {
+            segments.iter().try_for_each(|segment| seal(&self.shared, segment))?;
+            let mut image = Manifest::clone(image);
+            self.generation += 1;
+            image.generation = self.generation;
+            image.next_kept = self.shared.next_kept.load(Relaxed);
+            image.segments = self.shared.rows(image.upto);
+            image.write(&*self.shared.disk)?;
+            self.waiting.pop_front();
+        }
+        while let Some(run) = rewrite::choose(&self.shared, self.covered()?) {
+            self.rewrite(&run)?;
+            self.prepare_next()?;
+        }
+        Ok(())
+    }
+
+    fn prepare_next(&self) -> io::Result<()> {
+        let number = self.shared.tail().segment.id.number() + 1;
+        if self.shared.prepared.lock().as_ref().is_some_and(|prepared| prepared.number == number) {
+            return Ok(());
+        }
+        let prepared = prepare(&self.shared, number, self.shared.options.segment_bytes)?;
+        // The writer may have helped itself meanwhile.
+        if self.shared.tail().segment.id.number() + 1 == number {
+            *self.shared.prepared.lock() = Some(prepared);
+        }
+        Ok(())
+    }
+
+    /// The last log segment that the manifest covers.
+    fn covered(&self) -> io::Result<u64> {
+        Ok(newest(&self.shared)?.map_or(0, |manifest| manifest.upto))
+    }
+
+    /// Puts what is left of some adjacent segments into their place.
+    fn rewrite(&mut self, run: &[Arc<Segment>]) -> io::Result<()> {
+        let Some(written) = rewrite::write(&self.shared, run)? else { return Ok(()) };
+        let Some(mut manifest) = newest(&self.shared)? else { return Ok(()) };
+        let at = manifest.segments.iter().position(|row| row.id == run[0].id);
+        let Some(at) = at else { return Err(io::Error::other("a segment is not in the manifest")) };
+        let kept = written.segment.iter().map(|segment| manifest::Row {
+            id: segment.id,
+            nonce: segment.nonce,
+            end: segment.len(),
+            damaged: false,
+        });
+        manifest.segments.splice(at..at + run.len(), kept);
+        for (number, _, meta) in &mut manifest.topics {
+            if let Some(dropped) = written.dropped.get(number) {
+                meta.dead -= dropped;
+            }
+        }
+        self.generation += 1;
+        manifest.generation = self.generation;
+        manifest.next_kept = self.shared.next_kept.load(Relaxed);
+        manifest.write(&*self.shared.disk)?;
+        rewrite::swap(&self.shared, run, &written);
+        for segment in run {
+            // Left over files are removed at the next start.
+            self.shared.disk.remove(&segment.id.to_string())?;
+            self.shared.disk.remove(&segment.id.sidecar())?;
+        }
+        self.shared.disk.sync_names()
+    }
+}
+
+/// The newest manifest on disk.
+fn newest(shared: &Shared) -> io::Result<Option<Box<Manifest>>> {
+    let mut newest: Option<Box<Manifest>> = None;
+    for name in manifest::COPIES {
+        if let Copy::Good(copy) = manifest::read_copy(&*shared.disk, name)?
+            && newest.as_ref().is_none_or(|newest| newest.generation < copy.generation)
+        {
+            newest = Some(copy);
+        }
+    }
+    Ok(newest)
+}
+
+/// Writes the sidecar of a segment, and gives the room back that it did not use.
+pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<()> {
+    let end = segment.len();
+    let bytes = match &*segment.index.read() {
+        Index::Open(index) => sidecar::encode(index, segment.nonce, end),
+        Index::Sealed(_) => return Ok(()),
+    };
+    let name = segment.id.sidecar();
+    write_file(&*shared.disk, &name, &bytes)?;
+    drop(bytes);
+    let sidecar = Sidecar::open(shared.disk.open(&name)?, segment.nonce, end);
+    let sidecar = sidecar.map_err(|error| match error {
+        SidecarError::Io(error) => error,
+        SidecarError::Bad(what) => io::Error::other(what.to_string()),
+    })?;
+    *segment.index.write() = Index::Sealed(sidecar);
+    if !segment.damaged.load(Relaxed) && segment.file.size()? > end {
+        segment.file.set_len(end)?;
+    }
+    Ok(())
+}
+
+/// Makes a file of zeros for a segment. Written zeros, not a hole: a sync of a hole has to write down that it is none
+/// any more.
+pub fn prepare(shared: &Shared, number: u64, bytes: u64) -> io::Result<Prepared> {
+    let name = format!("{}.new", SegmentId::Log(number));
+    match shared.disk.remove(&name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = shared.disk.create(&name)?;
+    let fill = || {
+        let zeros = vec![0; STRIDE.min(bytes) as usize];
+        let mut at = 0;
+        while at < bytes {
+            let stride = STRIDE.min(bytes - at);
+            file.write_at(&zeros[..stride as usize], at)?;
+            at += stride;
+            // In small steps: what commits sync meanwhile has to wait behind it.
+            if at % (8 * STRIDE) == 0 {
+                file.sync()?;
+            }
+        }
+        file.sync()
+    };
+    if let Err(error) = fill() {
+        // Room for others.
+        let _ = shared.disk.remove(&name);
+        return Err(error);
+    }
+    Ok(Prepared { number, file, bytes })
+}

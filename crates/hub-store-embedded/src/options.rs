@@ -1,0 +1,42 @@
+//! What can be set about the store.
+
+use std::time::Duration;
+
+/// Settings of an [`EmbeddedStore`](crate::EmbeddedStore). The defaults are what `event-hub serve` runs with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of a segment; it is allocated at once. At most 1 GiB.
+    pub segment_bytes: u64,
+    /// Records after which a segment is full, however small they are: its index is in memory.
+    pub segment_events: usize,
+    /// How long a relaxed topic's events may wait for a sync.
+    pub sync_interval: Duration,
+    /// Bytes of relaxed events that may wait for a sync; further ones wait with it.
+    pub unsynced_bytes: usize,
+    /// Seqs a relaxed topic reserves at a time: after a power loss its numbering goes on above them.
+    pub reserve: u64,
+    /// Whether the store works on threads of its own.
+    pub threads: Threads,
+}
+
+/// Where the store works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// Commits, syncs and cleaning each have a thread.
+    Own,
+    /// Everything happens within the calls, one after the other: for simulations.
+    None,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 128 << 20,
+            segment_events: 400_000,
+            sync_interval: Duration::from_millis(2),
+            unsynced_bytes: 1 << 20,
+            reserve: 10_000,
+            threads: Threads::Own,
+        }
+    }
+}

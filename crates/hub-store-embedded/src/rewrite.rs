@@ -1,0 +1,303 @@
+//! Segments that are mostly gone are written anew, sorted by topic, without what is gone.
+//!
+//! What is left of a record that is gone is enough to answer a resend, for as long as its id has to be remembered.
+
+use crate::catalog::{Span, Topic};
+use crate::disk::Wait;
+use crate::format::entry::{Mark, Past};
+use crate::format::frame::Seal;
+use crate::format::header::{self, Header};
+use crate::index::{Entry, Flags, Item, SegmentIndex, id_hash};
+use crate::keeper::seal;
+use crate::segment::{Index, Segment, SegmentId, Stored};
+use crate::shared::Shared;
+use crate::writer::random;
+use crate::disk::DiskFile;
+use roaring::RoaringTreemap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Entries looked at together.
+const CHUNK: usize = 1024;
+/// Bytes written together.
+const BUFFER: usize = 1 << 20;
+/// So many small neighbours become one.
+const SMALL_RUN: usize = 8;
+
+/// What a rewrite made.
+pub struct Written {
+    /// The new segment; none if nothing was left.
+    pub segment: Option<Arc<Segment>>,
+    /// By topic: what is in no segment any more.
+    pub dropped: BTreeMap<u32, RoaringTreemap>,
+}
+
+/// How much of a segment is left, and how large it is.
+struct Share {
+    live: u64,
+    all: u64,
+    bytes: u64,
+}
+
+impl Share {
+    fn of(shared: &Shared, segment: &Segment) -> Self {
+        let mut share = Self { live: 0, all: 0, bytes: segment.len() };
+        let parts: Vec<(u32, u64, u64, u64)> = match &*segment.index.read() {
+            Index::Open(_) => return Self { live: 1, all: 1, ..share },
+            Index::Sealed(sidecar) => {
+                let part = |part: &crate::sidecar::TopicPart| {
+                    (part.number, part.first_seq, part.last_seq, u64::from(part.count))
+                };
+                sidecar.topics().iter().map(part).collect()
+            }
+        };
+        for (number, first, last, count) in parts {
+            let Some(topic) = shared.catalog.numbered(number) else { continue };
+            let state = topic.state.lock();
+            let below = (state.meta.floor + 1).saturating_sub(first).min(count);
+            let below = if state.meta.floor >= last { count } else { below };
+            let above = first.max(state.meta.floor + 1);
+            let dead = if above <= last { state.meta.dead.range_cardinality(above..=last) } else { 0 };
+            share.all += count;
+            share.live += count.saturating_sub(below + dead);
+        }
+        share
+    }
+
+    fn live_bytes(&self) -> u64 {
+        if self.all == 0 { 0 } else { (u128::from(self.bytes) * u128::from(self.live) / u128::from(self.all)) as u64 }
+    }
+}
+
+/// Picks neighbours that are worth it, among the segments that the manifest covers.
+pub fn choose(shared: &Shared, covered: u64) -> Option<Vec<Arc<Segment>>> {
+    let max = shared.options.segment_bytes;
+    let mut run: Vec<Arc<Segment>> = Vec::new();
+    let mut small: Vec<Arc<Segment>> = Vec::new();
+    let (mut run_bytes, mut small_bytes) = (0, 0);
+    let segments = shared.segments();
+    for segment in segments.iter().take(segments.len() - 1) {
+        let known = match segment.id {
+            SegmentId::Log(number) => number <= covered,
+            SegmentId::Kept(_) => true,
+        };
+        if !known || segment.damaged.load(Relaxed) {
+            if !run.is_empty() {
+                break;
+            }
+            small.clear();
+            small_bytes = 0;
+            continue;
+        }
+        let share = Share::of(shared, segment);
+        let live = share.live_bytes();
+        if share.live * 2 <= share.all && run_bytes + live <= max {
+            run.push(segment.clone());
+            run_bytes += live;
+        } else if !run.is_empty() {
+            break;
+        }
+        if share.bytes * SMALL_RUN as u64 <= max && small_bytes + live <= max {
+            small.push(segment.clone());
+            small_bytes += live;
+            if small.len() >= SMALL_RUN && run.is_empty() {
+                return Some(small);
+            }
+        } else {
+            small.clear();
+            small_bytes = 0;
+        }
+    }
+    (!run.is_empty()).then_some(run)
+}
+
+/// Writes what is left of some neighbours. `None` if one of them turned out to be damaged.
+pub fn write(shared: &Shared, run: &[Arc<Segment>]) -> io::Result<Option<Written>> {
+    let number = shared.next_kept.fetch_add(1, Relaxed);
+    let (id, nonce) = (SegmentId::Kept(number), random());
+    let unfinished = format!("{id}.tmp");
+    let file = shared.disk.create(&unfinished)?;
+    let mut out = Out {
+        shared,
+        file: file.clone(),
+        seal: Seal::new(nonce),
+        buffer: Header { number, nonce, after_commit: 0, prev_end: 0 }.encode(),
+        at: 0,
+        index: SegmentIndex::default(),
+        dropped: BTreeMap::new(),
+    };
+    let result = out.fill(run).and_then(|whole| if whole { out.finish() } else { Ok(()) }.map(|()| whole));
+    let Out { index, at: end, dropped, .. } = out;
+    match result {
+        Ok(true) => {}
+        Ok(false) => return shared.disk.remove(&unfinished).map(|()| None),
+        Err(error) => {
+            let _ = shared.disk.remove(&unfinished);
+            return Err(error);
+        }
+    }
+    if index.is_empty() {
+        shared.disk.remove(&unfinished)?;
+        return Ok(Some(Written { segment: None, dropped }));
+    }
+    shared.disk.rename(&unfinished, &id.to_string())?;
+    shared.disk.sync_names()?;
+    let segment = Arc::new(Segment::new(id, file, nonce, end, Index::Open(index)));
+    seal(shared, &segment)?;
+    Ok(Some(Written { segment: Some(segment), dropped }))
+}
+
+struct Out<'a> {
+    shared: &'a Shared,
+    file: Arc<dyn DiskFile>,
+    seal: Seal,
+    buffer: Vec<u8>,
+    /// Where the buffer goes.
+    at: u64,
+    index: SegmentIndex,
+    dropped: BTreeMap<u32, RoaringTreemap>,
+}
+
+impl Out<'_> {
+    /// Copies topic by topic; false if something could not be read.
+    fn fill(&mut self, run: &[Arc<Segment>]) -> io::Result<bool> {
+        let mut topics = BTreeSet::new();
+        for segment in run {
+            match &*segment.index.read() {
+                Index::Open(index) => topics.extend(index.topics.keys().copied()),
+                Index::Sealed(sidecar) => topics.extend(sidecar.topics().iter().map(|part| part.number)),
+            }
+        }
+        for number in topics {
+            let Some(topic) = self.shared.catalog.numbered(number) else { return Ok(false) };
+            self.seal.topic(&mut self.buffer, number, &topic.name);
+            for segment in run {
+                if !self.copy(&topic, segment)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn copy(&mut self, topic: &Topic, segment: &Segment) -> io::Result<bool> {
+        let mut from = 0;
+        loop {
+            let ask = || segment.entries(topic.number, from, CHUNK, Wait::Yes);
+            let entries = self.shared.ask(segment, ask)?;
+            let Some(last) = entries.last() else { return Ok(true) };
+            from = last.seq + 1;
+            let (living, ids_since): (Vec<bool>, u64) = {
+                let state = topic.state.lock();
+                let living = entries.iter().map(|entry| {
+                    let seq = entry.seq;
+                    // What is damaged stays where it is: `serves` is not asked.
+                    seq > state.meta.floor && !state.meta.dead.contains(seq) && !entry.flags.has(Flags::PAST)
+                });
+                (living.collect(), state.meta.ids_since)
+            };
+            for (entry, living) in entries.iter().zip(living) {
+                let stored = segment.frame(entry.offset, &topic.name, Wait::Yes)?;
+                let Some(stored) = stored else {
+                    segment.damaged.store(true, Relaxed);
+                    let place = self.shared.place(segment, u64::from(entry.offset));
+                    let what = format!("{place}: seq {} of {} cannot be read", entry.seq, topic.name);
+                    self.shared.health.found(what, 1);
+                    return Ok(false);
+                };
+                self.put(topic, entry, stored, living, ids_since)?;
+            }
+        }
+    }
+
+    fn put(&mut self, topic: &Topic, entry: &Entry, stored: Stored, living: bool, since: u64) -> io::Result<()> {
+        let offset = (self.at + self.buffer.len() as u64) as u32;
+        let past = match stored {
+            Stored::Event(event) if living => {
+                self.seal.event(&mut self.buffer, topic.number, event.committed(), event.json());
+                let entry = Entry { offset, ..*entry };
+                let key = event.key().filter(|_| entry.flags.has(Flags::KEYED));
+                let hash = id_hash(self.shared.seed, topic.number, event.id());
+                let (id, committed) = (event.id(), event.committed());
+                self.index.add(Item { topic: topic.number, entry, id, hash, key, committed });
+                return self.flush(BUFFER);
+            }
+            Stored::Event(event) => {
+                self.dropped.entry(topic.number).or_default().insert(event.seq());
+                let (seq, ts, committed) = (event.seq(), event.ts(), event.committed());
+                if committed < since {
+                    return Ok(());
+                }
+                Past { seq, ts, committed, id: event.id(), content: event.content() }
+            }
+            Stored::Past(past) if past.committed < since => return Ok(()),
+            Stored::Past(past) => past,
+        };
+        self.seal.past(&mut self.buffer, topic.number, &past);
+        let len = self.at as u32 + self.buffer.len() as u32 - offset;
+        let entry = Entry { seq: past.seq, offset, len, flags: Flags::PAST };
+        let hash = id_hash(self.shared.seed, topic.number, past.id);
+        let (id, committed) = (past.id, past.committed);
+        self.index.add(Item { topic: topic.number, entry, id, hash, key: None, committed });
+        self.flush(BUFFER)
+    }
+
+    fn flush(&mut self, above: usize) -> io::Result<()> {
+        if self.buffer.len() > above {
+            self.file.write_at(&self.buffer, self.at)?;
+            self.at += self.buffer.len() as u64;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let mark = Mark { number: 1, synced: 0, start: header::LEN as u32, closed: true };
+        self.seal.mark(&mut self.buffer, mark);
+        self.flush(0)?;
+        self.file.sync()
+    }
+}
+
+/// Has readers look in the new place.
+pub fn swap(shared: &Shared, run: &[Arc<Segment>], written: &Written) {
+    let among = |segment: &Arc<Segment>| run.iter().any(|old| Arc::ptr_eq(old, segment));
+    {
+        let mut segments = shared.segments.write();
+        let mut list = Vec::clone(&segments);
+        let at = list.iter().position(among).unwrap_or(list.len());
+        list.retain(|segment| !among(segment));
+        if let Some(segment) = &written.segment {
+            list.insert(at, segment.clone());
+        }
+        *segments = Arc::new(list);
+    }
+    for topic in shared.catalog.topics() {
+        let mut state = topic.state.lock();
+        let Some(at) = state.spans.iter().position(|span| among(&span.segment)) else { continue };
+        state.spans.retain(|span| !among(&span.segment));
+        if let Some(segment) = &written.segment
+            && let Some((first, last)) = extent(segment, topic.number)
+        {
+            state.spans.insert(at, Span { segment: segment.clone(), first, last });
+        }
+        if let Some(dropped) = written.dropped.get(&topic.number) {
+            state.meta.dead -= dropped;
+        }
+        state.moves += 1;
+    }
+}
+
+/// The seqs of a topic in a segment.
+pub fn extent(segment: &Segment, topic: u32) -> Option<(u64, u64)> {
+    match &*segment.index.read() {
+        Index::Open(index) => {
+            let entries = &index.topics.get(&topic)?.entries;
+            Some((entries.first()?.seq, entries.last()?.seq))
+        }
+        Index::Sealed(sidecar) => sidecar.topic(topic).map(|part| (part.first_seq, part.last_seq)),
+    }
+}
+

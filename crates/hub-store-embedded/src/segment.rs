@@ -1,0 +1,258 @@
+//! One file of the log, with its index.
+
+use crate::disk::{DiskFile, Wait};
+use crate::format::entry::{self, EVENT_OVERHEAD, Entry as Content, Past};
+use crate::format::frame::{HEADER, Seal};
+use crate::index::{Entry, Flags, SegmentIndex, is_v7};
+use crate::sidecar::{Sidecar, SidecarError};
+use hub_proto::{Event, EventId, Key, TopicName};
+use parking_lot::RwLock;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// Frames closer than this are read together.
+const GAP: u64 = 4096;
+/// The most that is read together.
+const TOGETHER: u64 = 256 << 10;
+
+/// Which file it is. They order as the log does only within their kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SegmentId {
+    /// Written by commits.
+    Log(u64),
+    /// Written by the cleaner: what was kept of others.
+    Kept(u64),
+}
+
+impl fmt::Display for SegmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(number) => write!(f, "log-{number:08}"),
+            Self::Kept(number) => write!(f, "kept-{number:08}"),
+        }
+    }
+}
+
+impl SegmentId {
+    /// The name of its sidecar.
+    pub fn sidecar(self) -> String {
+        format!("{self}.idx")
+    }
+
+    /// Reads a file name; `None` if it is not a segment's.
+    pub fn parse(name: &str) -> Option<Self> {
+        let number = |text: &str| text.parse().ok().filter(|_| text.len() >= 8);
+        match name.split_once('-')? {
+            ("log", number_text) => number(number_text).map(Self::Log),
+            ("kept", number_text) => number(number_text).map(Self::Kept),
+            _ => None,
+        }
+    }
+
+    /// Its number within its kind.
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Log(number) | Self::Kept(number) => number,
+        }
+    }
+}
+
+/// Why a segment could not answer.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The file.
+    Io(io::Error),
+    /// The sidecar is not what it was: it has to be made again.
+    Sidecar(String),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<SidecarError> for Trouble {
+    fn from(error: SidecarError) -> Self {
+        match error {
+            SidecarError::Io(error) => Self::Io(error),
+            SidecarError::Bad(what) => Self::Sidecar(what.to_string()),
+        }
+    }
+}
+
+/// Where a segment's index is.
+pub enum Index {
+    /// In memory, as long as it is written to.
+    Open(SegmentIndex),
+    /// On disk.
+    Sealed(Sidecar),
+}
+
+/// A file of the log.
+pub struct Segment {
+    /// Its name.
+    pub id: SegmentId,
+    /// Its bytes.
+    pub file: Arc<dyn DiskFile>,
+    /// The seed of its checksums.
+    pub nonce: u64,
+    /// Makes them.
+    pub seal: Seal,
+    /// Bytes that count.
+    pub end: AtomicU64,
+    /// Something in it is not what was written: it is kept as it is.
+    pub damaged: AtomicBool,
+    /// Its index.
+    pub index: RwLock<Index>,
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.id)
+    }
+}
+
+/// What a frame that the index points to turned out to be.
+#[derive(Debug)]
+pub enum Stored {
+    /// A record.
+    Event(Event),
+    /// What is left of one.
+    Past(Past),
+}
+
+impl Segment {
+    /// A segment over its file.
+    pub fn new(id: SegmentId, file: Arc<dyn DiskFile>, nonce: u64, end: u64, index: Index) -> Self {
+        let (end, damaged, index) = (AtomicU64::new(end), AtomicBool::new(false), RwLock::new(index));
+        Self { id, file, nonce, seal: Seal::new(nonce), end, damaged, index }
+    }
+
+    /// Bytes that count.
+    pub fn len(&self) -> u64 {
+        self.end.load(Relaxed)
+    }
+
+    /// Entries of a topic from a seq on.
+    pub fn entries(&self, topic: u32, from: u64, max: usize, wait: Wait) -> Result<Vec<Entry>, Trouble> {
+        match &*self.index.read() {
+            Index::Open(index) => Ok(index.entries(topic, from, max).to_vec()),
+            Index::Sealed(sidecar) => Ok(sidecar.entries(topic, from, max, wait)?),
+        }
+    }
+
+    /// The newest entry of a key.
+    pub fn newest(&self, topic: u32, key: &str, wait: Wait) -> Result<Option<Entry>, Trouble> {
+        match &*self.index.read() {
+            Index::Open(index) => Ok(index.newest(topic, key)),
+            Index::Sealed(sidecar) => Ok(sidecar.newest(topic, key, wait)?),
+        }
+    }
+
+    /// The newest entries of the keys above `after`.
+    pub fn keys(
+        &self,
+        topic: u32,
+        after: Option<&str>,
+        max: usize,
+        wait: Wait,
+    ) -> Result<Vec<(Key, Entry)>, Trouble> {
+        match &*self.index.read() {
+            Index::Open(index) => Ok(index.keys(topic, after, max)),
+            Index::Sealed(sidecar) => Ok(sidecar.keys(topic, after, max, wait)?),
+        }
+    }
+
+    /// Where the frames are whose id has this hash.
+    pub fn offsets(&self, id: EventId, hash: u64, wait: Wait) -> Result<Vec<u32>, Trouble> {
+        match &*self.index.read() {
+            Index::Open(index) => Ok(index.offsets(hash)),
+            Index::Sealed(sidecar) => {
+                let outside = is_v7(id) && sidecar.v7().is_none_or(|(low, high)| id < low || id > high);
+                if outside || !sidecar.may_have(hash) {
+                    return Ok(Vec::new());
+                }
+                Ok(sidecar.offsets(hash, wait)?)
+            }
+        }
+    }
+
+    /// The commit times of the first and the last record of a topic, if it has any.
+    pub fn committed(&self, topic: u32) -> Option<(u64, u64)> {
+        match &*self.index.read() {
+            Index::Open(index) => index.topics.get(&topic).map(|topic| (topic.first_committed, topic.last_committed)),
+            Index::Sealed(sidecar) => {
+                sidecar.topic(topic).map(|topic| (topic.first_committed, topic.last_committed))
+            }
+        }
+    }
+
+    /// Reads the frame at a place. `None` if there is none: damage, or a hash that two ids share.
+    pub fn frame(&self, offset: u32, topic: &TopicName, wait: Wait) -> io::Result<Option<Stored>> {
+        let mut head = [0; HEADER];
+        self.file.read_at(&mut head, u64::from(offset), wait)?;
+        let len = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize + 8;
+        if len > crate::format::frame::MAX {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; len];
+        let read = self.file.read_at(&mut bytes, u64::from(offset), wait)?;
+        Ok(self.stored(&bytes[..read], topic))
+    }
+
+    fn stored(&self, bytes: &[u8], topic: &TopicName) -> Option<Stored> {
+        let frame = self.seal.read(bytes).ok()?;
+        match Content::read(frame.kind, frame.content).ok()? {
+            Content::Event(_, committed, json) => entry::event(json, committed, topic).ok().map(Stored::Event),
+            Content::Past(_, past) => Some(Stored::Past(past)),
+            _ => None,
+        }
+    }
+
+    /// Reads the events at some places, which ascend. `None` stands for one that is not there any more: damage.
+    pub fn events(
+        &self,
+        entries: &[Entry],
+        topic: &TopicName,
+        wait: Wait,
+    ) -> io::Result<Vec<Option<Event>>> {
+        let mut events = Vec::with_capacity(entries.len());
+        let mut buffer = Vec::new();
+        let mut rest = entries;
+        while let Some(first) = rest.first() {
+            let start = u64::from(first.offset);
+            let mut end = start + u64::from(first.len);
+            let mut count = 1;
+            for next in &rest[1..] {
+                let from = u64::from(next.offset);
+                let to = from + u64::from(next.len);
+                if from < end || from - end > GAP || to - start > TOGETHER {
+                    break;
+                }
+                end = to;
+                count += 1;
+            }
+            buffer.resize((end - start) as usize, 0);
+            let read = self.file.read_at(&mut buffer, start, wait)?;
+            for entry in &rest[..count] {
+                let at = (u64::from(entry.offset) - start) as usize;
+                let bytes = buffer[..read].get(at..at + entry.len as usize);
+                let event = bytes.and_then(|bytes| match self.stored(bytes, topic) {
+                    Some(Stored::Event(event)) if event.seq() == entry.seq => Some(event),
+                    _ => None,
+                });
+                events.push(event);
+            }
+            rest = &rest[count..];
+        }
+        Ok(events)
+    }
+}
+
+/// Bytes of an entry's JSON.
+pub fn json_len(entry: &Entry) -> u64 {
+    if entry.flags.has(Flags::PAST) { 0 } else { u64::from(entry.len).saturating_sub(EVENT_OVERHEAD as u64) }
+}

@@ -1,0 +1,231 @@
+//! What the parts of an open store share.
+
+use crate::catalog::Catalog;
+use crate::disk::{Disk, DiskFile};
+use crate::health::HealthBoard;
+use crate::index::SegmentIndex;
+use crate::manifest::{Manifest, Row};
+use crate::options::Options;
+use crate::rebuild;
+use crate::segment::{Index, Segment, SegmentId, Trouble};
+use hub_core::store::StoreError;
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// See the module.
+pub struct Shared {
+    /// The directory.
+    pub disk: Arc<dyn Disk>,
+    /// Settings.
+    pub options: Options,
+    /// The seed of the ids' hashes.
+    pub seed: u64,
+    /// Topics and groups.
+    pub catalog: Catalog,
+    /// Every segment, in the order of the log; the last one is written to.
+    pub segments: RwLock<Arc<Vec<Arc<Segment>>>>,
+    /// How it is doing.
+    pub health: HealthBoard,
+    /// How far the log goes, and how far it is safe.
+    tail: OnceLock<Mutex<Tail>>,
+    /// Told when something waits for a sync, and at the end.
+    pub unsynced: Condvar,
+    /// The next segment, ready to be written to.
+    pub prepared: Mutex<Option<Prepared>>,
+    /// Nothing is taken any more.
+    pub closed: AtomicBool,
+    /// The number of the next kept segment.
+    pub next_kept: AtomicU64,
+    /// The life of the machine we were opened in.
+    pub boot: u64,
+    /// The guard of the directory; taken at close.
+    pub lock: Mutex<Option<Box<dyn Send + Sync>>>,
+}
+
+/// A file of zeros with the name `log-N.new`.
+pub struct Prepared {
+    /// The segment's number.
+    pub number: u64,
+    /// The file.
+    pub file: Arc<dyn DiskFile>,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// The end of the log.
+pub struct Tail {
+    /// The segment that is written to.
+    pub segment: Arc<Segment>,
+    /// Another handle to its file: an error of a sync is told once to each.
+    pub spare: Arc<dyn DiskFile>,
+    /// The number of the last commit.
+    pub number: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// The last commit that is known to be durable.
+    pub synced: u64,
+    /// Where it ends.
+    pub synced_end: u64,
+    /// Commits that readers see and that are not synced yet: number, end and frames.
+    pub unsynced: VecDeque<(u64, u64, Vec<u8>)>,
+    /// Bytes of them.
+    pub unsynced_bytes: usize,
+    /// Why the segment can no longer be trusted.
+    pub failed: Option<String>,
+}
+
+impl Tail {
+    /// The end of a segment, where everything is durable.
+    pub fn at(segment: Arc<Segment>, spare: Arc<dyn DiskFile>, number: u64, end: u64) -> Self {
+        Self {
+            segment,
+            spare,
+            number,
+            end,
+            synced: number,
+            synced_end: end,
+            unsynced: VecDeque::new(),
+            unsynced_bytes: 0,
+            failed: None,
+        }
+    }
+
+    /// Everything up to a commit is durable.
+    pub fn synced(&mut self, number: u64, end: u64) {
+        if number > self.synced {
+            (self.synced, self.synced_end) = (number, end);
+        }
+        while self.unsynced.front().is_some_and(|(front, ..)| *front <= number) {
+            if let Some((_, _, bytes)) = self.unsynced.pop_front() {
+                self.unsynced_bytes -= bytes.len();
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// An empty store; recovery fills it.
+    pub fn new(disk: Arc<dyn Disk>, options: Options, seed: u64, lock: Box<dyn Send + Sync>) -> Self {
+        Self {
+            boot: disk.boot(),
+            disk,
+            options,
+            seed,
+            catalog: Catalog::default(),
+            segments: RwLock::default(),
+            health: HealthBoard::default(),
+            tail: OnceLock::new(),
+            unsynced: Condvar::new(),
+            prepared: Mutex::default(),
+            closed: AtomicBool::new(false),
+            next_kept: AtomicU64::new(1),
+            lock: Mutex::new(Some(lock)),
+        }
+    }
+
+    /// The end of the log; once it is known.
+    pub fn tail(&self) -> MutexGuard<'_, Tail> {
+        self.tail.get().expect("recovery has found the end").lock()
+    }
+
+    /// Recovery has found the end of the log.
+    pub fn set_tail(&self, tail: Tail) {
+        assert!(self.tail.set(Mutex::new(tail)).is_ok(), "the log has one end");
+    }
+
+    /// The segments, as of now.
+    pub fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
+        self.segments.read().clone()
+    }
+
+    /// Adds a segment at the end of the log.
+    pub fn push_segment(&self, segment: Arc<Segment>) {
+        let mut segments = self.segments.write();
+        let mut longer = Vec::clone(&segments);
+        longer.push(segment);
+        *segments = Arc::new(longer);
+    }
+
+    /// Everything as of now, but for the segments.
+    pub fn image(&self, upto: u64, last_commit: u64) -> Manifest {
+        let topics = self.catalog.topics().into_iter();
+        let topics = topics.map(|topic| (topic.number, topic.name.clone(), topic.state.lock().meta.clone()));
+        let topics = topics.collect();
+        let groups = self.catalog.groups.lock();
+        Manifest {
+            generation: 0,
+            seed: self.seed,
+            upto,
+            last_commit,
+            next_kept: self.next_kept.load(Relaxed),
+            boot: self.boot,
+            segments: Vec::new(),
+            topics,
+            groups: groups.groups.values().cloned().collect(),
+            subscriptions: groups.subscriptions.values().cloned().collect(),
+        }
+    }
+
+    /// The rows of the segments up to a number.
+    pub fn rows(&self, upto: u64) -> Vec<Row> {
+        let covered = |segment: &&Arc<Segment>| match segment.id {
+            SegmentId::Log(number) => number <= upto,
+            SegmentId::Kept(_) => true,
+        };
+        let row = |segment: &Arc<Segment>| Row {
+            id: segment.id,
+            nonce: segment.nonce,
+            end: segment.len(),
+            damaged: segment.damaged.load(Relaxed),
+        };
+        self.segments().iter().filter(covered).map(row).collect()
+    }
+
+    /// Asks a segment, and makes its sidecar anew if that turns out to be bad.
+    pub fn ask<T>(&self, segment: &Segment, ask: impl Fn() -> Result<T, Trouble>) -> io::Result<T> {
+        match ask() {
+            Ok(answer) => Ok(answer),
+            Err(Trouble::Io(error)) => Err(error),
+            Err(Trouble::Sidecar(what)) => {
+                tracing::warn!(segment = %segment.id, what, "a sidecar is bad, the segment is read again");
+                let index = rebuild::index(self, segment)?;
+                *segment.index.write() = Index::Open(index);
+                ask().map_err(|trouble| match trouble {
+                    Trouble::Io(error) => error,
+                    Trouble::Sidecar(what) => io::Error::other(what),
+                })
+            }
+        }
+    }
+
+    /// Where something is, for people.
+    pub fn place(&self, segment: &Segment, offset: u64) -> String {
+        format!("{}/{} at byte {offset}", self.disk.place(), segment.id)
+    }
+
+    /// An error of the disk, for the port.
+    pub fn refused(&self, what: &str, error: &io::Error) -> StoreError {
+        StoreError::Unavailable(format!("{what} in {}: {}", self.disk.place(), explain(error)))
+    }
+
+    /// An empty index, of a segment that is begun.
+    pub fn empty_index() -> Index {
+        Index::Open(SegmentIndex::default())
+    }
+}
+
+/// An error of the disk with what to do about it.
+pub fn explain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            format!("the disk is full ({error}); make room, and the store goes on by itself")
+        }
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            format!("the directory cannot be written to ({error}); check its owner, mode and mount")
+        }
+        _ => error.to_string(),
+    }
+}

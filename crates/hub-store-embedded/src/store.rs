@@ -1,0 +1,367 @@
+//! The port, and the threads behind it.
+
+use crate::catalog::Topic;
+use crate::clean;
+use crate::disk::{Disk, RealDisk, Wait};
+use crate::keeper::{Desk, Job};
+use crate::lookup::{self, Answer, Failed, told};
+use crate::options::{Options, Threads};
+use crate::recover::{self, OpenError, Recovered};
+use crate::shared::Shared;
+use crate::writer::{Batch, Writer};
+use futures_core::future::BoxFuture;
+use hub_core::Millis;
+use hub_core::store::{
+    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, GroupState, Health, Image, ReadLimit,
+    StoreError, StoreResult,
+};
+use hub_proto::{Event, EventId, Key, TopicName};
+use parking_lot::Mutex;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// After a failed sync, the next try comes after this.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// A store in a directory. See the crate's documentation.
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+    writer: Arc<Mutex<Writer>>,
+    desk: Desk,
+    /// The way to the thread that commits.
+    commits: Mutex<Option<SyncSender<Request>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// One cleaning at a time.
+    cleaning: Arc<Mutex<()>>,
+}
+
+/// A batch, and who waits for it.
+struct Request {
+    batch: Batch,
+    reply: oneshot::Sender<Committed>,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in a directory, which is made if it is not there.
+    ///
+    /// # Errors
+    /// If the directory is in use, of a later format, damaged beyond what can be passed over, or not writable.
+    pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+        let directory = directory.as_ref();
+        let disk = RealDisk::new(directory)
+            .map_err(|error| OpenError::Io { what: format!("making {}", directory.display()), error })?;
+        Self::open_on(Arc::new(disk), options)
+    }
+
+    /// Opens the store on any disk.
+    ///
+    /// # Errors
+    /// As [`EmbeddedStore::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Self, OpenError> {
+        let place = disk.place();
+        let own = options.threads == Threads::Own;
+        let Recovered { shared, sealed, named, jumps, generation } = recover::open(disk, options)?;
+        let (desk, keeper) = Desk::new(&shared, generation);
+        let writer = Arc::new(Mutex::new(Writer::new(shared.clone(), desk.clone(), named)));
+        let opened = Batch { jumps, opened: true, ..Batch::default() };
+        let opened = writer.lock().try_commit(opened);
+        opened.map_err(|error| OpenError::Io { what: format!("writing to {place}"), error })?;
+        let mut threads = Vec::new();
+        if let Some((keeper, jobs)) = keeper {
+            threads.push(spawn("hub-keeper", move || keeper.run(&jobs))?);
+        }
+        match sealed {
+            Some((segments, image)) => desk.hand_over(Job::Sealed(segments, Box::new(image))),
+            None => desk.hand_over(Job::Tidy),
+        }
+        let mut commits = None;
+        if own {
+            let (sender, requests) = sync_channel::<Request>(1);
+            commits = Some(sender);
+            let at = writer.clone();
+            threads.push(spawn("hub-commit", move || {
+                for Request { batch, reply } in requests {
+                    // Whoever went away does not want its answer.
+                    let _ = reply.send(at.lock().commit(batch));
+                }
+            })?);
+            let (shared, writer) = (shared.clone(), writer.clone());
+            threads.push(spawn("hub-sync", move || keep_synced(&shared, &writer))?);
+        }
+        let (commits, threads) = (Mutex::new(commits), Mutex::new(threads));
+        Ok(Self { shared, writer, desk, commits, threads, cleaning: Arc::default() })
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> String {
+        self.shared.disk.place()
+    }
+
+    fn submit(&self, batch: Batch) -> Option<oneshot::Receiver<Committed>> {
+        let commits = self.commits.lock().clone()?;
+        let (reply, answer) = oneshot::channel();
+        commits.send(Request { batch, reply }).ok().map(|()| answer)
+    }
+
+    /// Asks without waiting for the disk, and on another thread if that is not enough.
+    async fn ask<T: Send + 'static>(
+        &self,
+        name: &TopicName,
+        ask: impl Fn(&Shared, &Topic, Wait) -> Answer<T> + Send + 'static,
+    ) -> StoreResult<Option<T>> {
+        let Some(topic) = self.shared.catalog.named(name) else { return Ok(None) };
+        if self.shared.options.threads == Threads::None {
+            return told(ask(&self.shared, &topic, Wait::Yes)).map(Some);
+        }
+        match ask(&self.shared, &topic, Wait::No) {
+            Err(Failed::WouldBlock) => {}
+            answer => return told(answer).map(Some),
+        }
+        let shared = self.shared.clone();
+        let waited = tokio::task::spawn_blocking(move || told(ask(&shared, &topic, Wait::Yes))).await;
+        waited.unwrap_or_else(|error| Err(StoreError::Unavailable(format!("a read broke off: {error}")))).map(Some)
+    }
+
+    /// Ends the threads; what they have been given is done first.
+    fn stop(&self) {
+        self.shared.closed.store(true, Relaxed);
+        drop(self.commits.lock().take());
+        self.shared.unsynced.notify_all();
+        self.desk.hand_over(Job::Stop);
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+        drop(self.shared.lock.lock().take());
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn(run);
+    thread.map_err(|error| OpenError::Io { what: format!("starting the thread {name}"), error })
+}
+
+/// Syncs what relaxed topics have written, a little later; and after a failure begins a segment that can be trusted.
+fn keep_synced(shared: &Shared, writer: &Mutex<Writer>) {
+    loop {
+        {
+            let mut tail = shared.tail();
+            while tail.synced >= tail.number && tail.failed.is_none() {
+                if shared.closed.load(Relaxed) {
+                    return;
+                }
+                shared.unsynced.wait(&mut tail);
+            }
+        }
+        std::thread::sleep(shared.options.sync_interval);
+        let (segment, spare, number, end, failed) = {
+            let tail = shared.tail();
+            (tail.segment.clone(), tail.spare.clone(), tail.number, tail.end, tail.failed.is_some())
+        };
+        if !failed {
+            match spare.sync() {
+                Ok(()) => {
+                    let mut tail = shared.tail();
+                    if Arc::ptr_eq(&tail.segment, &segment) && tail.failed.is_none() {
+                        tail.synced(number, end);
+                    }
+                    continue;
+                }
+                Err(error) => {
+                    shared.health.failing(&format!("a sync failed: {error}"));
+                    let mut tail = shared.tail();
+                    if Arc::ptr_eq(&tail.segment, &segment) {
+                        tail.failed = Some(error.to_string());
+                    } else {
+                        drop(tail);
+                        shared.health.found(format!("{}: a sync failed after it was sealed: {error}", segment.id), 0);
+                    }
+                }
+            }
+        }
+        if shared.closed.load(Relaxed) {
+            return;
+        }
+        match writer.lock().heal() {
+            Ok(()) => shared.health.working(),
+            Err(_) => std::thread::sleep(RETRY),
+        }
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl std::fmt::Debug for EmbeddedStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EmbeddedStore").field("place", &self.place()).finish_non_exhaustive()
+    }
+}
+
+impl EventStore for EmbeddedStore {
+    fn name(&self) -> &'static str {
+        "embedded"
+    }
+
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed> {
+        Box::pin(async move {
+            let (events, records) = (commit.events.len(), commit.records.len());
+            let batch = Batch { commit, ..Batch::default() };
+            if self.shared.options.threads == Threads::None {
+                return self.writer.lock().commit(batch);
+            }
+            let committed = match self.submit(batch) {
+                Some(answer) => answer.await.ok(),
+                None => None,
+            };
+            committed.unwrap_or_else(|| {
+                let error = StoreError::Unavailable(format!("{} is closed", self.place()));
+                Committed {
+                    events: (0..events).map(|_| Err(error.clone())).collect(),
+                    records: (0..records).map(|_| Err(error.clone())).collect(),
+                }
+            })
+        })
+    }
+
+    fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {
+        let topics = self.shared.catalog.topics().into_iter();
+        let topics = topics.map(|topic| (topic.name.clone(), topic.state.lock().bounds())).collect();
+        let groups = self.shared.catalog.groups.lock();
+        let mut stored: Vec<_> = groups.groups.values().cloned().collect();
+        let subscriptions = groups.subscriptions.values().cloned().collect();
+        drop(groups);
+        for group in &mut stored {
+            // Only a disk that lied can have lost what somebody has settled.
+            let topic = self.shared.catalog.named(&group.record.topic);
+            let last = topic.map_or(0, |topic| topic.state.lock().meta.last);
+            if group.state.floor > last {
+                group.state = GroupState { epoch: group.state.epoch, ..GroupState::at(last) };
+            }
+        }
+        Box::pin(std::future::ready(Ok(Image { topics, groups: stored, subscriptions })))
+    }
+
+    fn read<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        after: u64,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
+        let read = move |shared: &Shared, topic: &Topic, wait| lookup::read(shared, topic, after, limit, wait);
+        Box::pin(async move { Ok(self.ask(topic, read).await?.unwrap_or_default()) })
+    }
+
+    fn bounds<'a>(&'a self, topic: &'a TopicName) -> BoxFuture<'a, StoreResult<Bounds>> {
+        let bounds = self.shared.catalog.named(topic).map(|topic| topic.state.lock().bounds());
+        Box::pin(std::future::ready(Ok(bounds.unwrap_or_default())))
+    }
+
+    fn seq_of<'a>(&'a self, topic: &'a TopicName, id: EventId) -> BoxFuture<'a, StoreResult<Option<u64>>> {
+        let ask = move |shared: &Shared, topic: &Topic, wait| lookup::seq_of(shared, topic, id, wait);
+        Box::pin(async move { Ok(self.ask(topic, ask).await?.flatten()) })
+    }
+
+    fn seq_before<'a>(&'a self, topic: &'a TopicName, time: Millis) -> BoxFuture<'a, StoreResult<u64>> {
+        let ask = move |shared: &Shared, topic: &Topic, wait| lookup::seq_before(shared, topic, time, wait);
+        Box::pin(async move { Ok(self.ask(topic, ask).await?.unwrap_or_default()) })
+    }
+
+    fn newest<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, StoreResult<Vec<Option<Arc<Event>>>>> {
+        let wanted: Vec<Key> = keys.to_vec();
+        let ask = move |shared: &Shared, topic: &Topic, wait| {
+            wanted.iter().map(|key| lookup::newest(shared, topic, key, wait)).collect::<Answer<Vec<_>>>()
+        };
+        Box::pin(async move { Ok(self.ask(topic, ask).await?.unwrap_or_else(|| vec![None; keys.len()])) })
+    }
+
+    fn newest_page<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        after: Option<&'a str>,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
+        let after = after.map(str::to_owned);
+        let ask = move |shared: &Shared, topic: &Topic, wait| {
+            lookup::newest_page(shared, topic, after.as_deref(), limit, wait)
+        };
+        Box::pin(async move { Ok(self.ask(topic, ask).await?.unwrap_or_default()) })
+    }
+
+    fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {
+        Box::pin(async move {
+            let Some(topic) = self.shared.catalog.named(topic) else { return Ok(Cleaned::default()) };
+            let (shared, writer, desk) = (self.shared.clone(), self.writer.clone(), self.desk.clone());
+            let turn = self.cleaning.clone();
+            let work = move || clean_now(&shared, &writer, &desk, &topic, &policy, &turn);
+            if self.shared.options.threads == Threads::None {
+                return work();
+            }
+            let cleaned = tokio::task::spawn_blocking(work).await;
+            cleaned.unwrap_or_else(|error| Err(StoreError::Unavailable(format!("cleaning broke off: {error}"))))
+        })
+    }
+
+    fn health(&self) -> Health {
+        let mut health = self.shared.health.read();
+        if self.shared.closed.load(Relaxed) {
+            health.unavailable = Some(format!("{} is closed", self.place()));
+        }
+        health
+    }
+
+    fn close(&self) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(async move {
+            let batch = Batch { closed: true, ..Batch::default() };
+            let (shared, writer) = (self.shared.clone(), self.writer.clone());
+            let finish = move || {
+                let mut writer = writer.lock();
+                // Whatever comes behind this is refused.
+                shared.closed.store(true, Relaxed);
+                writer.try_commit(batch).map_err(|error: io::Error| shared.refused("closing", &error))
+            };
+            let closed = match self.shared.options.threads {
+                Threads::None => finish(),
+                Threads::Own => match tokio::task::spawn_blocking(finish).await {
+                    Ok(closed) => closed,
+                    Err(error) => Err(StoreError::Unavailable(format!("closing broke off: {error}"))),
+                },
+            };
+            self.stop();
+            closed.map(drop)
+        })
+    }
+}
+
+fn clean_now(
+    shared: &Shared,
+    writer: &Mutex<Writer>,
+    desk: &Desk,
+    topic: &Arc<Topic>,
+    policy: &CleanPolicy,
+    turn: &Mutex<()>,
+) -> StoreResult<Cleaned> {
+    let _turn = turn.lock();
+    let mut removed = 0;
+    if let Some(cleaned) = told(clean::plan(shared, topic, policy))? {
+        removed = cleaned.events;
+        let batch = Batch { cleaned: vec![(topic.clone(), cleaned)], ..Batch::default() };
+        let done = writer.lock().try_commit(batch);
+        done.map_err(|error| shared.refused("cleaning", &error))?;
+        desk.hand_over(Job::Tidy);
+    }
+    Ok(Cleaned { removed, bounds: topic.state.lock().bounds() })
+}
