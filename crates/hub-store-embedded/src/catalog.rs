@@ -134,7 +134,9 @@ impl Groups {
                 let at = (record.topic.clone(), record.name.clone());
                 match self.groups.get_mut(&at) {
                     Some(stored) => stored.record = record,
-                    None => drop(self.groups.insert(at, StoredGroup { record, state: GroupState::default() })),
+                    None => {
+                        drop(self.groups.insert(at, StoredGroup { record, state: GroupState::default() }))
+                    }
                 }
             }
             Record::Progress(topic, group, progress) => {

@@ -99,7 +99,8 @@ fn newest(shared: &Shared, topic: &Topic, policy: &CleanPolicy, reach: u64) -> A
         if entry.flags.has(Flags::TOMBSTONE) && entry.seq <= reach {
             let stored = segment.frame(entry.offset, &topic.name, Wait::Yes);
             let stored = stored.map_err(|error| lookup::failed(shared, &error))?;
-            over = matches!(stored, Some(Stored::Event(event)) if event.committed() < policy.tombstones_before);
+            over =
+                matches!(stored, Some(Stored::Event(event)) if event.committed() < policy.tombstones_before);
         }
         if !over {
             newest.insert(entry.seq);

@@ -62,7 +62,8 @@ impl HealthBoard {
     /// For the port.
     pub fn read(&self) -> Health {
         let board = self.0.lock();
-        let more = (board.more > 0).then(|| format!("and {} more; `event-hub doctor` lists them", board.more));
+        let more =
+            (board.more > 0).then(|| format!("and {} more; `event-hub doctor` lists them", board.more));
         Health {
             unavailable: board.failing.clone(),
             warnings: board.upkeep.iter().chain(&board.findings).cloned().chain(more).collect(),

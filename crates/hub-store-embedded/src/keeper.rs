@@ -97,7 +97,9 @@ impl Keeper {
     fn work(&mut self) -> Result<(), ()> {
         let result = self.try_work();
         let place = self.shared.disk.place();
-        self.shared.health.upkeep(result.as_ref().err().map(|error| format!("{} in {place}", explain(error))));
+        self.shared
+            .health
+            .upkeep(result.as_ref().err().map(|error| format!("{} in {place}", explain(error))));
         result.map_err(drop)
     }
 

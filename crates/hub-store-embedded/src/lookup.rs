@@ -204,7 +204,8 @@ fn search_time(shared: &Shared, topic: &Topic, span: &Span, time: Millis, wait: 
             high = middle;
             continue;
         };
-        let stored = segment.frame(entry.offset, &topic.name, wait).map_err(|error| failed(shared, &error))?;
+        let stored =
+            segment.frame(entry.offset, &topic.name, wait).map_err(|error| failed(shared, &error))?;
         let committed = match &stored {
             Some(Stored::Event(event)) => event.committed(),
             Some(Stored::Past(past)) => past.committed,

@@ -92,7 +92,8 @@ impl Manifest {
         for (number, name, meta) in &self.topics {
             bytes.put_u32(*number);
             bytes.put_bytes(name.as_bytes());
-            let TopicMeta { last, last_committed, floor, events, bytes: size, ids_since, reserved, dead } = meta;
+            let TopicMeta { last, last_committed, floor, events, bytes: size, ids_since, reserved, dead } =
+                meta;
             for value in [last, last_committed, floor, events, size, ids_since, reserved] {
                 bytes.put_u64(*value);
             }

@@ -40,7 +40,8 @@ pub fn add(
     let offset = u32::try_from(at.offset).map_err(|_| "beyond 4 GiB".to_string())?;
     match &at.entry {
         Content::Event(number, committed, json) => {
-            let topic = topic(*number).ok_or_else(|| format!("an event of topic {number}, which is unknown"))?;
+            let topic =
+                topic(*number).ok_or_else(|| format!("an event of topic {number}, which is unknown"))?;
             let event = event(json, *committed, &topic.name).map_err(|error| error.to_string())?;
             let entry = place_of(&event, offset);
             let key = event.key().filter(|_| entry.flags.has(Flags::KEYED));

@@ -17,6 +17,8 @@ use crate::sidecar::{Sidecar, SidecarError};
 use crate::writer::{begin_segment, random};
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
+use hub_proto::TopicName;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,7 +34,9 @@ pub enum OpenError {
     #[error("{0} is in use by another process; a data directory has one hub at a time")]
     Locked(String),
     /// It was written by a later version.
-    #[error("{place} has format {found}, this program knows format {VERSION}; use the version that wrote it, or a later one")]
+    #[error(
+        "{place} has format {found}, this program knows format {VERSION}; use the version that wrote it, or a later one"
+    )]
     Newer {
         /// Where.
         place: String,
@@ -84,8 +88,7 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Recovered, OpenErro
     for what in &bad {
         shared.health.found(what.clone(), 0);
     }
-    let mut recovery =
-        Recovery { shared: shared.clone(), boot: manifest.boot, jumps: Vec::new() };
+    let mut recovery = Recovery { shared: shared.clone(), boot: manifest.boot, jumps: Vec::new() };
     recovery.load(&manifest).map_err(during)?;
     if !bad.is_empty() {
         manifest.write(&*shared.disk).map_err(during)?;
@@ -101,7 +104,9 @@ fn read_format(disk: &dyn Disk, names: &[String]) -> Result<u64, OpenError> {
     let place = disk.place();
     let during = |error: io::Error| OpenError::Io { what: format!("reading {place}/{FORMAT}"), error };
     if !names.iter().any(|name| name == FORMAT) {
-        if let Some(name) = names.iter().find(|name| SegmentId::parse(name).is_some() || name.starts_with("manifest.")) {
+        if let Some(name) =
+            names.iter().find(|name| SegmentId::parse(name).is_some() || name.starts_with("manifest."))
+        {
             return Err(OpenError::Damaged(format!(
                 "{place} has {name} but no file {FORMAT}: `event-hub doctor` says what can be done"
             )));
@@ -119,7 +124,9 @@ fn read_format(disk: &dyn Disk, names: &[String]) -> Result<u64, OpenError> {
     match (title, format) {
         (Some(TITLE), Some(found)) if found > VERSION => return Err(OpenError::Newer { place, found }),
         (Some(TITLE), Some(VERSION)) => {}
-        _ => return Err(OpenError::Damaged(format!("{place}/{FORMAT} is not what an event-hub store writes"))),
+        _ => {
+            return Err(OpenError::Damaged(format!("{place}/{FORMAT} is not what an event-hub store writes")));
+        }
     }
     let seed = seed.and_then(|line| line.strip_prefix("seed "));
     seed.and_then(|seed| u64::from_str_radix(seed, 16).ok())
@@ -183,7 +190,8 @@ impl Recovery {
             let file = match shared.disk.open(&name) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let what = format!("{}/{name} is missing: its records cannot be read", shared.disk.place());
+                    let what =
+                        format!("{}/{name} is missing: its records cannot be read", shared.disk.place());
                     shared.health.found(what, 1);
                     continue;
                 }
@@ -275,7 +283,8 @@ impl Recovery {
         let (mut closed, mut expected) = (true, manifest.upto + 1);
         for (at, log) in logs.iter().enumerate() {
             if log.header.number != expected {
-                let what = format!("{place}: the segments {expected} to {} are missing", log.header.number - 1);
+                let what =
+                    format!("{place}: the segments {expected} to {} are missing", log.header.number - 1);
                 self.shared.health.found(what, 1);
             }
             expected = log.header.number + 1;
@@ -352,10 +361,15 @@ impl Recovery {
     ) -> io::Result<(Arc<Segment>, Outcome, HashSet<u32, RandomState>)> {
         let shared = self.shared.clone();
         let id = SegmentId::Log(log.header.number);
-        let segment = Segment::new(id, log.file.clone(), log.header.nonce, header::LEN as u64, Shared::empty_index());
+        let segment =
+            Segment::new(id, log.file.clone(), log.header.nonce, header::LEN as u64, Shared::empty_index());
         let segment = Arc::new(segment);
-        let mut fold =
-            Fold { recovery: self, segment: &segment, index: SegmentIndex::default(), named: HashSet::default() };
+        let mut fold = Fold {
+            recovery: self,
+            segment: &segment,
+            index: SegmentIndex::default(),
+            named: HashSet::default(),
+        };
         let outcome = scan(&*segment.file, segment.seal, end, after, &mut |at| fold.frame(&at))?;
         let Fold { index, named, .. } = fold;
         segment.end.store(outcome.end, Relaxed);
@@ -411,17 +425,23 @@ impl Recovery {
     /// After a power loss the numbering of relaxed topics goes on above whatever a reader can have seen.
     fn raise(&mut self, closed: bool) {
         let same_life = self.boot != 0 && self.boot == self.shared.boot;
-        if closed || same_life {
-            return;
+        let lost_power = !closed && !same_life;
+        // A disk that lies about its syncs can have lost more; who has settled an event has seen it.
+        let mut seen: BTreeMap<TopicName, u64> = BTreeMap::new();
+        for ((topic, _), group) in &self.shared.catalog.groups.lock().groups {
+            let seen = seen.entry(topic.clone()).or_default();
+            *seen = (*seen).max(group.state.high);
         }
         for topic in self.shared.catalog.topics() {
             let (last, reserved) = {
                 let state = topic.state.lock();
                 (state.meta.last, state.meta.reserved)
             };
-            if reserved > last {
-                tracing::warn!(topic = %topic.name, last, reserved, "the numbering of a relaxed topic goes on higher up");
-                self.jump(&topic, reserved);
+            let seen = seen.get(&topic.name).copied().unwrap_or_default();
+            let next = if lost_power { seen.max(reserved) } else { seen };
+            if next > last {
+                tracing::warn!(topic = %topic.name, last, next, "events were lost, their seqs are not given again");
+                self.jump(&topic, next);
             }
         }
     }
@@ -494,7 +514,8 @@ impl Fold<'_> {
                     return Err(format!("seq {} of {} comes again", event.seq(), topic.name));
                 }
                 if event.seq() > expected {
-                    let what = format!("seqs {expected} to {} of {} are missing", event.seq() - 1, topic.name);
+                    let what =
+                        format!("seqs {expected} to {} of {} are missing", event.seq() - 1, topic.name);
                     let place = shared.place(self.segment, at.offset);
                     shared.health.found(format!("{place}: before it, {what}"), event.seq() - expected);
                 }

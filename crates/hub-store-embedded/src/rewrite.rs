@@ -3,6 +3,7 @@
 //! What is left of a record that is gone is enough to answer a resend, for as long as its id has to be remembered.
 
 use crate::catalog::{Span, Topic};
+use crate::disk::DiskFile;
 use crate::disk::Wait;
 use crate::format::entry::{Mark, Past};
 use crate::format::frame::Seal;
@@ -12,7 +13,6 @@ use crate::keeper::seal;
 use crate::segment::{Index, Segment, SegmentId, Stored};
 use crate::shared::Shared;
 use crate::writer::random;
-use crate::disk::DiskFile;
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -67,7 +67,11 @@ impl Share {
     }
 
     fn live_bytes(&self) -> u64 {
-        if self.all == 0 { 0 } else { (u128::from(self.bytes) * u128::from(self.live) / u128::from(self.all)) as u64 }
+        if self.all == 0 {
+            0
+        } else {
+            (u128::from(self.bytes) * u128::from(self.live) / u128::from(self.all)) as u64
+        }
     }
 }
 
@@ -93,7 +97,13 @@ pub fn choose(shared: &Shared, covered: u64) -> Option<Vec<Arc<Segment>>> {
         }
         let share = Share::of(shared, segment);
         let live = share.live_bytes();
-        if share.live * 2 <= share.all && run_bytes + live <= max {
+        // What a kept segment began with: it may hold more that is gone, and has to be remembered.
+        let whole = match segment.id {
+            SegmentId::Log(_) => share.all,
+            SegmentId::Kept(_) => *segment.whole.get_or_init(|| share.live),
+        };
+        let worth = share.live * 2 <= whole && (share.live < whole || share.all == 0);
+        if worth && run_bytes + live <= max {
             run.push(segment.clone());
             run_bytes += live;
         } else if !run.is_empty() {
@@ -212,7 +222,14 @@ impl Out<'_> {
         }
     }
 
-    fn put(&mut self, topic: &Topic, entry: &Entry, stored: Stored, living: bool, since: u64) -> io::Result<()> {
+    fn put(
+        &mut self,
+        topic: &Topic,
+        entry: &Entry,
+        stored: Stored,
+        living: bool,
+        since: u64,
+    ) -> io::Result<()> {
         let offset = (self.at + self.buffer.len() as u64) as u32;
         let past = match stored {
             Stored::Event(event) if living => {
@@ -300,4 +317,3 @@ pub fn extent(segment: &Segment, topic: u32) -> Option<(u64, u64)> {
         Index::Sealed(sidecar) => sidecar.topic(topic).map(|part| (part.first_seq, part.last_seq)),
     }
 }
-

@@ -83,7 +83,8 @@ pub fn scan(
                     if end.is_none() && !later_synced(&mut window, seal, at + len as u64, out.last)? {
                         break;
                     }
-                    out.damage.push(Damage { bytes: out.end..at + len as u64, what: "a mark out of order".into() });
+                    out.damage
+                        .push(Damage { bytes: out.end..at + len as u64, what: "a mark out of order".into() });
                     at += len as u64;
                     (out.end, frames) = (at, Vec::new());
                     continue;

@@ -9,8 +9,8 @@ use hub_proto::{Event, EventId, Key, TopicName};
 use parking_lot::RwLock;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// Frames closer than this are read together.
 const GAP: u64 = 4096;
@@ -105,6 +105,8 @@ pub struct Segment {
     pub end: AtomicU64,
     /// Something in it is not what was written: it is kept as it is.
     pub damaged: AtomicBool,
+    /// Records that were not gone when it was first looked at: what it is measured by.
+    pub whole: OnceLock<u64>,
     /// Its index.
     pub index: RwLock<Index>,
 }
@@ -128,7 +130,7 @@ impl Segment {
     /// A segment over its file.
     pub fn new(id: SegmentId, file: Arc<dyn DiskFile>, nonce: u64, end: u64, index: Index) -> Self {
         let (end, damaged, index) = (AtomicU64::new(end), AtomicBool::new(false), RwLock::new(index));
-        Self { id, file, nonce, seal: Seal::new(nonce), end, damaged, index }
+        Self { id, file, nonce, seal: Seal::new(nonce), end, damaged, whole: OnceLock::new(), index }
     }
 
     /// Bytes that count.
@@ -183,7 +185,9 @@ impl Segment {
     /// The commit times of the first and the last record of a topic, if it has any.
     pub fn committed(&self, topic: u32) -> Option<(u64, u64)> {
         match &*self.index.read() {
-            Index::Open(index) => index.topics.get(&topic).map(|topic| (topic.first_committed, topic.last_committed)),
+            Index::Open(index) => {
+                index.topics.get(&topic).map(|topic| (topic.first_committed, topic.last_committed))
+            }
             Index::Sealed(sidecar) => {
                 sidecar.topic(topic).map(|topic| (topic.first_committed, topic.last_committed))
             }
@@ -206,19 +210,16 @@ impl Segment {
     fn stored(&self, bytes: &[u8], topic: &TopicName) -> Option<Stored> {
         let frame = self.seal.read(bytes).ok()?;
         match Content::read(frame.kind, frame.content).ok()? {
-            Content::Event(_, committed, json) => entry::event(json, committed, topic).ok().map(Stored::Event),
+            Content::Event(_, committed, json) => {
+                entry::event(json, committed, topic).ok().map(Stored::Event)
+            }
             Content::Past(_, past) => Some(Stored::Past(past)),
             _ => None,
         }
     }
 
     /// Reads the events at some places, which ascend. `None` stands for one that is not there any more: damage.
-    pub fn events(
-        &self,
-        entries: &[Entry],
-        topic: &TopicName,
-        wait: Wait,
-    ) -> io::Result<Vec<Option<Event>>> {
+    pub fn events(&self, entries: &[Entry], topic: &TopicName, wait: Wait) -> io::Result<Vec<Option<Event>>> {
         let mut events = Vec::with_capacity(entries.len());
         let mut buffer = Vec::new();
         let mut rest = entries;

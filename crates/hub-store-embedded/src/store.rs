@@ -12,8 +12,8 @@ use crate::writer::{Batch, Writer};
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
 use hub_core::store::{
-    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, GroupState, Health, Image, ReadLimit,
-    StoreError, StoreResult,
+    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Health, Image, ReadLimit, StoreError,
+    StoreResult,
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use parking_lot::Mutex;
@@ -125,7 +125,9 @@ impl EmbeddedStore {
         }
         let shared = self.shared.clone();
         let waited = tokio::task::spawn_blocking(move || told(ask(&shared, &topic, Wait::Yes))).await;
-        waited.unwrap_or_else(|error| Err(StoreError::Unavailable(format!("a read broke off: {error}")))).map(Some)
+        waited
+            .unwrap_or_else(|error| Err(StoreError::Unavailable(format!("a read broke off: {error}"))))
+            .map(Some)
     }
 
     /// Ends the threads; what they have been given is done first.
@@ -180,7 +182,9 @@ fn keep_synced(shared: &Shared, writer: &Mutex<Writer>) {
                         tail.failed = Some(error.to_string());
                     } else {
                         drop(tail);
-                        shared.health.found(format!("{}: a sync failed after it was sealed: {error}", segment.id), 0);
+                        shared
+                            .health
+                            .found(format!("{}: a sync failed after it was sealed: {error}", segment.id), 0);
                     }
                 }
             }
@@ -237,18 +241,9 @@ impl EventStore for EmbeddedStore {
         let topics = self.shared.catalog.topics().into_iter();
         let topics = topics.map(|topic| (topic.name.clone(), topic.state.lock().bounds())).collect();
         let groups = self.shared.catalog.groups.lock();
-        let mut stored: Vec<_> = groups.groups.values().cloned().collect();
         let subscriptions = groups.subscriptions.values().cloned().collect();
-        drop(groups);
-        for group in &mut stored {
-            // Only a disk that lied can have lost what somebody has settled.
-            let topic = self.shared.catalog.named(&group.record.topic);
-            let last = topic.map_or(0, |topic| topic.state.lock().meta.last);
-            if group.state.floor > last {
-                group.state = GroupState { epoch: group.state.epoch, ..GroupState::at(last) };
-            }
-        }
-        Box::pin(std::future::ready(Ok(Image { topics, groups: stored, subscriptions })))
+        let groups = groups.groups.values().cloned().collect();
+        Box::pin(std::future::ready(Ok(Image { topics, groups, subscriptions })))
     }
 
     fn read<'a>(
@@ -257,7 +252,8 @@ impl EventStore for EmbeddedStore {
         after: u64,
         limit: ReadLimit,
     ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
-        let read = move |shared: &Shared, topic: &Topic, wait| lookup::read(shared, topic, after, limit, wait);
+        let read =
+            move |shared: &Shared, topic: &Topic, wait| lookup::read(shared, topic, after, limit, wait);
         Box::pin(async move { Ok(self.ask(topic, read).await?.unwrap_or_default()) })
     }
 
@@ -311,7 +307,8 @@ impl EventStore for EmbeddedStore {
                 return work();
             }
             let cleaned = tokio::task::spawn_blocking(work).await;
-            cleaned.unwrap_or_else(|error| Err(StoreError::Unavailable(format!("cleaning broke off: {error}"))))
+            cleaned
+                .unwrap_or_else(|error| Err(StoreError::Unavailable(format!("cleaning broke off: {error}"))))
         })
     }
 

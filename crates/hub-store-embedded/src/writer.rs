@@ -5,6 +5,7 @@
 //! everything that readers have seen is written again, and which says how much of the old one counts.
 
 use crate::catalog::Topic;
+use crate::disk::{DiskFile, Wait};
 use crate::format::entry::{Cleaned, Entry as Content, Mark, event, place_of};
 use crate::format::frame::Seal;
 use crate::format::header::{self, Header};
@@ -14,7 +15,6 @@ use crate::lookup::{self, Found};
 use crate::rebuild;
 use crate::segment::{Index, Segment, SegmentId};
 use crate::shared::{Shared, Tail, explain};
-use crate::disk::{DiskFile, Wait};
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use hub_core::Millis;
@@ -251,7 +251,14 @@ impl Writer {
         at
     }
 
-    fn place(&self, plan: &mut Plan, at: usize, draft: Draft, now: Millis, several: bool) -> StoreResult<Appended> {
+    fn place(
+        &self,
+        plan: &mut Plan,
+        at: usize,
+        draft: Draft,
+        now: Millis,
+        several: bool,
+    ) -> StoreResult<Appended> {
         let relaxed = draft.relaxed();
         let durability = if relaxed { Durability::Interval } else { Durability::Fsync };
         let largest = crate::format::frame::MAX - 64;
@@ -419,7 +426,8 @@ impl Writer {
         };
         let seen = seen(&self.shared, &old, &unsynced);
         // The index of what stays of the old one.
-        let cut = if seen.is_empty() { None } else { Some(rebuild::index_upto(&self.shared, &old, synced_end)?) };
+        let cut =
+            if seen.is_empty() { None } else { Some(rebuild::index_upto(&self.shared, &old, synced_end)?) };
         let room = unsynced.iter().map(Vec::len).sum::<usize>() as u64 + ROOM_FOR_NAMES * seen.len() as u64;
         let next = self.begin(old.id.number() + 1, number, synced_end, room + ROOM_FOR_NAMES)?;
         let segment = &next.segment;
@@ -504,7 +512,8 @@ fn seen(shared: &Shared, segment: &Segment, commits: &[Vec<u8>]) -> Vec<(Arc<Top
 
 /// The frames of events for another segment, as one commit, and where each is.
 fn rewrite(seen: &[(Arc<Topic>, Event)], seal: Seal, number: u64) -> (Vec<u8>, Vec<u32>) {
-    let (mut frames, mut places, mut named) = (Vec::new(), Vec::new(), HashSet::<u32, RandomState>::default());
+    let (mut frames, mut places, mut named) =
+        (Vec::new(), Vec::new(), HashSet::<u32, RandomState>::default());
     for (topic, event) in seen {
         if named.insert(topic.number) {
             seal.topic(&mut frames, topic.number, &topic.name);

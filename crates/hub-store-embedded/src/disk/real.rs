@@ -35,7 +35,11 @@ impl RealDisk {
     /// If it is not there.
     pub fn existing(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
-        if fs::metadata(&root)?.is_dir() { Ok(Self { root }) } else { Err(io::ErrorKind::NotADirectory.into()) }
+        if fs::metadata(&root)?.is_dir() {
+            Ok(Self { root })
+        } else {
+            Err(io::ErrorKind::NotADirectory.into())
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -99,7 +99,8 @@ impl<'a> Entry<'a> {
         let entry = match kind {
             kind::TOPIC => {
                 let number = from.u32()?;
-                let name = std::str::from_utf8(from.0).map_err(|_| Malformed("a name is not UTF-8".into()))?;
+                let name =
+                    std::str::from_utf8(from.0).map_err(|_| Malformed("a name is not UTF-8".into()))?;
                 return match TopicName::stored(name) {
                     Ok(name) => Ok(Self::Topic(number, name)),
                     Err(error) => Err(Malformed(error.msg.to_string())),
@@ -109,7 +110,8 @@ impl<'a> Entry<'a> {
             kind::PAST => {
                 let topic = from.u32()?;
                 let (seq, ts, committed) = (from.u64()?, from.u64()?, from.u64()?);
-                let mut id = || from.take(16).map(|id| EventId::from_bytes(id.try_into().expect("16 of them")));
+                let mut id =
+                    || from.take(16).map(|id| EventId::from_bytes(id.try_into().expect("16 of them")));
                 Self::Past(topic, Past { seq, ts, committed, id: id()?, content: id()? })
             }
             kind::CLEANED => {
