@@ -135,7 +135,7 @@ impl Groups {
                 match self.groups.get_mut(&at) {
                     Some(stored) => stored.record = record,
                     None => {
-                        drop(self.groups.insert(at, StoredGroup { record, state: GroupState::default() }))
+                        self.groups.insert(at, StoredGroup { record, state: GroupState::default() });
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! Upkeep beside the commits: sealing segments, writing the manifest, preparing the next segment, rewriting what is
 //! mostly gone.
 
+use crate::disk::Wait;
 use crate::manifest::{self, Copy, Manifest, write_file};
 use crate::options::Threads;
 use crate::rewrite;
@@ -115,6 +116,14 @@ impl Keeper {
             image.write(&*self.shared.disk)?;
             self.waiting.pop_front();
         }
+        let segments = self.shared.segments();
+        for segment in segments.iter().take(segments.len() - 1) {
+            // One whose sidecar had to be made again.
+            seal(&self.shared, segment)?;
+        }
+        if self.shared.tail().failed.is_none() {
+            self.shared.health.working();
+        }
         while let Some(run) = rewrite::choose(&self.shared, self.covered()?) {
             self.rewrite(&run)?;
             self.prepare_next()?;
@@ -123,14 +132,12 @@ impl Keeper {
     }
 
     fn prepare_next(&self) -> io::Result<()> {
+        self.shared.check_open()?;
+        // The writer waits for it, and finds it done.
+        let mut slot = self.shared.prepared.lock();
         let number = self.shared.tail().segment.id.number() + 1;
-        if self.shared.prepared.lock().as_ref().is_some_and(|prepared| prepared.number == number) {
-            return Ok(());
-        }
-        let prepared = prepare(&self.shared, number, self.shared.options.segment_bytes)?;
-        // The writer may have helped itself meanwhile.
-        if self.shared.tail().segment.id.number() + 1 == number {
-            *self.shared.prepared.lock() = Some(prepared);
+        if slot.as_ref().is_none_or(|prepared| prepared.number != number) {
+            *slot = Some(prepare(&self.shared, number, self.shared.options.segment_bytes)?);
         }
         Ok(())
     }
@@ -195,11 +202,13 @@ pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<()> {
     let name = segment.id.sidecar();
     write_file(&*shared.disk, &name, &bytes)?;
     drop(bytes);
-    let sidecar = Sidecar::open(shared.disk.open(&name)?, segment.nonce, end);
-    let sidecar = sidecar.map_err(|error| match error {
+    let bad = |error| match error {
         SidecarError::Io(error) => error,
         SidecarError::Bad(what) => io::Error::other(what.to_string()),
-    })?;
+    };
+    let sidecar = Sidecar::open(shared.disk.open(&name)?, segment.nonce, end).map_err(bad)?;
+    // While its bytes are in memory.
+    sidecar.verify(Wait::Yes).map_err(bad)?;
     *segment.index.write() = Index::Sealed(sidecar);
     if !segment.damaged.load(Relaxed) && segment.file.size()? > end {
         segment.file.set_len(end)?;

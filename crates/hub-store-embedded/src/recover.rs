@@ -125,7 +125,9 @@ fn read_format(disk: &dyn Disk, names: &[String]) -> Result<u64, OpenError> {
         (Some(TITLE), Some(found)) if found > VERSION => return Err(OpenError::Newer { place, found }),
         (Some(TITLE), Some(VERSION)) => {}
         _ => {
-            return Err(OpenError::Damaged(format!("{place}/{FORMAT} is not what an event-hub store writes")));
+            return Err(OpenError::Damaged(format!(
+                "{place}/{FORMAT} is not what an event-hub store writes"
+            )));
         }
     }
     let seed = seed.and_then(|line| line.strip_prefix("seed "));
@@ -511,7 +513,13 @@ impl Fold<'_> {
                 let mut state = topic.state.lock();
                 let expected = state.meta.last + 1;
                 if event.seq() < expected {
-                    return Err(format!("seq {} of {} comes again", event.seq(), topic.name));
+                    // Readers had seen it, a sync failed, and it was written again here: it was counted before.
+                    if state.spans.last().is_some_and(|span| span.last >= event.seq()) {
+                        return Err(format!("seq {} of {} comes again", event.seq(), topic.name));
+                    }
+                    state.extend(self.segment, event.seq(), event.seq());
+                    drop(state);
+                    return rebuild::add(&mut self.index, shared.seed, at, |_| Some(topic.clone()));
                 }
                 if event.seq() > expected {
                     let what =

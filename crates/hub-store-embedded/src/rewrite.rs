@@ -195,6 +195,7 @@ impl Out<'_> {
     fn copy(&mut self, topic: &Topic, segment: &Segment) -> io::Result<bool> {
         let mut from = 0;
         loop {
+            self.shared.check_open()?;
             let ask = || segment.entries(topic.number, from, CHUNK, Wait::Yes);
             let entries = self.shared.ask(segment, ask)?;
             let Some(last) = entries.last() else { return Ok(true) };

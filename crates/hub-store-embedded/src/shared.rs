@@ -201,6 +201,11 @@ impl Shared {
         }
     }
 
+    /// Has long work break off when the store is being closed.
+    pub fn check_open(&self) -> io::Result<()> {
+        if self.closed.load(Relaxed) { Err(io::Error::other("the store is being closed")) } else { Ok(()) }
+    }
+
     /// Where something is, for people.
     pub fn place(&self, segment: &Segment, offset: u64) -> String {
         format!("{}/{} at byte {offset}", self.disk.place(), segment.id)

@@ -159,6 +159,7 @@ impl Writer {
             let mut tail = self.shared.tail();
             tail.number = number;
             tail.failed = Some(error.to_string());
+            self.shared.unsynced.notify_all();
             return Err(error);
         }
         {
@@ -394,8 +395,8 @@ impl Writer {
     /// Makes the next segment, empty and durable.
     fn begin(&self, number: u64, after_commit: u64, prev_end: u64, need: u64) -> io::Result<Begun> {
         let bytes = self.shared.options.segment_bytes.max(need + header::LEN as u64);
-        let prepared = self.shared.prepared.lock().take();
-        let prepared = prepared.filter(|prepared| prepared.number == number && prepared.bytes >= bytes);
+        let mut slot = self.shared.prepared.lock();
+        let prepared = slot.take().filter(|prepared| prepared.number == number && prepared.bytes >= bytes);
         let prepared = match prepared {
             Some(prepared) => prepared,
             None => keeper::prepare(&self.shared, number, bytes)?,
