@@ -262,6 +262,10 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn boot(&self) -> u64 {
+        self.shared.state.lock().boot
+    }
+
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
         let mut state = self.shared.alive(self.life)?;
         if state.guard.is_some() {

@@ -24,6 +24,8 @@ pub(super) struct State {
     pub(super) out: bool,
     /// Counts power losses and process deaths; handles belong to one life.
     pub(super) life: u64,
+    /// Counts power losses, from 1.
+    pub(super) boot: u64,
     pub(super) faults: Faults,
     pub(super) cold: bool,
     pub(super) stalled: usize,
@@ -54,6 +56,7 @@ impl Shared {
             cut: None,
             out: false,
             life: 0,
+            boot: 1,
             faults: Faults::default(),
             cold: false,
             stalled: 0,
@@ -220,6 +223,7 @@ impl State {
         self.faults = Faults::default();
         self.cut = None;
         self.out = false;
+        self.boot += 1;
         self.next_life();
     }
 }

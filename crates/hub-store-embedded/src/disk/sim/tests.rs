@@ -245,6 +245,16 @@ fn what_a_killed_process_wrote_is_synced_by_the_next() {
 }
 
 #[test]
+fn the_machine_has_another_life_after_a_power_loss_and_the_same_after_a_process_death() {
+    let disk = SimDisk::new(1);
+    assert_eq!(disk.boot(), 1);
+    disk.process_death();
+    assert_eq!(disk.boot(), 1);
+    disk.power_loss(0);
+    assert_eq!(disk.boot(), 2);
+}
+
+#[test]
 fn a_disk_for_one_life_is_dead_in_the_next() {
     let disk = SimDisk::new(1);
     let view = disk.for_this_life();
