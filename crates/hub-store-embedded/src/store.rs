@@ -132,14 +132,20 @@ impl EmbeddedStore {
 
     /// Ends the threads; what they have been given is done first.
     fn stop(&self) {
-        self.shared.closed.store(true, Relaxed);
+        {
+            // Under the lock: who has looked and is about to sleep would miss it.
+            let _tail = self.shared.tail();
+            self.shared.closed.store(true, Relaxed);
+            self.shared.unsynced.notify_all();
+        }
         drop(self.commits.lock().take());
-        self.shared.unsynced.notify_all();
         self.desk.hand_over(Job::Stop);
         for thread in std::mem::take(&mut *self.threads.lock()) {
             // One that panicked has said so.
             let _ = thread.join();
         }
+        // A cleaning on somebody's thread may be in mid-commit; the next one is refused.
+        let _writer = self.writer.lock();
         drop(self.shared.lock.lock().take());
     }
 }

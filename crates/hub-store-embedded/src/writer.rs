@@ -353,7 +353,10 @@ impl Writer {
         if plan.news.is_empty() {
             return;
         }
-        if let Index::Open(index) = &mut *segment.index.write() {
+        // Held until the topics know: a reader that finds a record in the index is to find it served, too. Who took it
+        // for one that is not there would go on behind it.
+        let mut index = segment.index.write();
+        if let Index::Open(index) = &mut *index {
             for new in &plan.news {
                 add(index, plan.touched[new.touched].topic.number, &new.event, new.hash, new.offset);
             }
@@ -395,11 +398,17 @@ impl Writer {
     /// Makes the next segment, empty and durable.
     fn begin(&self, number: u64, after_commit: u64, prev_end: u64, need: u64) -> io::Result<Begun> {
         let bytes = self.shared.options.segment_bytes.max(need + header::LEN as u64);
+        // Held until the file has its name: the keeper makes no other one meanwhile.
         let mut slot = self.shared.prepared.lock();
-        let prepared = slot.take().filter(|prepared| prepared.number == number && prepared.bytes >= bytes);
-        let prepared = match prepared {
-            Some(prepared) => prepared,
-            None => keeper::prepare(&self.shared, number, bytes)?,
+        let prepared = match slot.take() {
+            Some(prepared) if prepared.number == number && prepared.bytes >= bytes => prepared,
+            other => {
+                if let Some(other) = other.filter(|other| other.number != number) {
+                    // Made just before the tail went on. What cannot be removed goes at the next start.
+                    let _ = self.shared.disk.remove(&format!("{}.new", SegmentId::Log(other.number)));
+                }
+                keeper::prepare(&self.shared, number, bytes)?
+            }
         };
         begin_segment(&self.shared, prepared.file, number, after_commit, prev_end)
     }
@@ -440,8 +449,10 @@ impl Writer {
         }
         // From here on nothing fails. The old segment forgets what is above its end.
         old.end.store(synced_end, Relaxed);
+        // Held until the topics know where the rest has gone.
+        let mut old_index = old.index.write();
         if let Some(index) = cut {
-            *old.index.write() = Index::Open(index);
+            *old_index = Index::Open(index);
         }
         let mut named = HashSet::default();
         if let Index::Open(index) = &mut *segment.index.write() {
@@ -462,6 +473,7 @@ impl Writer {
             state.extend(segment, event.seq(), event.seq());
             state.moves += 1;
         }
+        drop(old_index);
         let (number, end) = match seen.is_empty() {
             true => (number, header::LEN as u64),
             false => (number + 1, (header::LEN + frames.len()) as u64),
