@@ -1,12 +1,16 @@
 //! The command line.
 
-use crate::bus::Part;
+use crate::{bus, store};
+use std::path::PathBuf;
 
 /// The help text.
 pub const USAGE: &str = "\
-usage: cargo xtask bench bus [--json] [--quick] [PART...]
+usage: cargo xtask bench bus   [--json] [--quick] [PART...]
+       cargo xtask bench store [--json] [--quick] [--full] [--dir DIR] [PART...]
 
-Measures the bus in one process, on the memory store. Without a PART, all of them:
+Without a PART, all of them.
+
+bus: the bus in one process, on the memory store.
 
   publish    publishers that wait for their answer, and batches
   tail       delivery with an ack per event, out of memory: one group, 100 groups, key order, 4 members
@@ -14,59 +18,99 @@ Measures the bus in one process, on the memory store. Without a PART, all of the
   catch-up   delivery with an ack per event, out of the store
   idle       what 10,000 topics and 1,000 idle groups cost
 
+store: the bus on the embedded store, on a disk, beside what that disk can do.
+
+  publish    publishers that wait for their answer, beside a bare loop that writes and syncs the same commits; relaxed too
+  sustained  the same for many segments
+  mixed      how long a durable publish takes while a relaxed topic is under full load
+  scan       reading a topic from its beginning
+  tail       delivery with an ack per event: out of memory, and out of the store
+  lookup     by id, by key, and publishing what is there already
+  cursors    saving what groups have done
+  reopen     after a kill with a million events: time, memory, disk
+
   --json     one line of JSON per figure
-  --quick    a tenth of the events: does it run, and roughly how fast";
+  --quick    a tenth of the events: does it run, and roughly how fast
+  --full     reopen with ten million events too
+  --dir DIR  where to put the store: on a disk, not in memory; the system's directory for temporary files unless set";
 
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Command {
     /// The help text.
     Help,
-    /// A benchmark.
-    Run(Options),
+    /// The benchmark of the bus.
+    Bus(Options<bus::Part>),
+    /// The benchmark of the embedded store.
+    Store(Options<store::Part>),
+    /// A process that the benchmark of the store starts, to kill it.
+    Victim(store::Victim),
 }
 
-/// How to run the benchmark.
-#[derive(Debug, Default)]
-pub struct Options {
+/// How to run a benchmark with the parts `P`.
+#[derive(Debug)]
+pub struct Options<P> {
     /// Print JSON.
     pub json: bool,
     /// Use fewer events.
     pub quick: bool,
+    /// Take the time for the largest ones.
+    pub full: bool,
+    /// Where files go.
+    pub dir: Option<PathBuf>,
     /// What to measure; empty: everything.
-    pub parts: Vec<Part>,
+    pub parts: Vec<P>,
 }
 
-impl Options {
+impl<P: PartialEq> Options<P> {
     /// Whether `part` is to be measured.
-    pub fn wants(&self, part: Part) -> bool {
+    pub fn wants(&self, part: P) -> bool {
         self.parts.is_empty() || self.parts.contains(&part)
     }
 }
 
 /// Reads the words after the program's name; an error is a sentence.
 pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String> {
-    let mut options = Options::default();
-    match words.next().as_deref() {
-        Some("bus") => {}
-        Some("--help" | "-h") => return Ok(Command::Help),
-        Some(other) => return Err(format!("no benchmark `{other}`; there is: bus")),
+    let command = match words.next().as_deref() {
+        Some("bus") => {
+            let options = options(words, bus::Part::parse)?;
+            if let Some(Options { full: true, .. } | Options { dir: Some(_), .. }) = &options {
+                return Err("--full and --dir are for `store`".into());
+            }
+            options.map(Command::Bus)
+        }
+        Some("store") => options(words, store::Part::parse)?.map(Command::Store),
+        Some(store::VICTIM) => Some(Command::Victim(store::Victim::parse(words)?)),
+        Some("--help" | "-h") => None,
+        Some(other) => return Err(format!("no benchmark `{other}`; there is: bus, store")),
         None => return Err("which benchmark?".into()),
-    }
-    for word in words {
+    };
+    Ok(command.unwrap_or(Command::Help))
+}
+
+/// The options of a benchmark; `None` if help is asked for.
+fn options<P>(
+    mut words: impl Iterator<Item = String>,
+    part: impl Fn(&str) -> Option<P>,
+) -> Result<Option<Options<P>>, String> {
+    let mut options = Options { json: false, quick: false, full: false, dir: None, parts: Vec::new() };
+    while let Some(word) = words.next() {
         match word.as_str() {
-            "--help" | "-h" => return Ok(Command::Help),
+            "--help" | "-h" => return Ok(None),
             "--json" => options.json = true,
             "--quick" => options.quick = true,
-            name => options.parts.push(Part::parse(name).ok_or_else(|| format!("no part `{name}`"))?),
+            "--full" => options.full = true,
+            "--dir" => options.dir = Some(words.next().ok_or("--dir needs a directory")?.into()),
+            name => options.parts.push(part(name).ok_or_else(|| format!("no part `{name}`"))?),
         }
     }
-    Ok(Command::Run(options))
+    Ok(Some(options))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bus::Part;
 
     fn parsed(line: &str) -> Result<Command, String> {
         parse(line.split_whitespace().map(str::to_owned))
@@ -74,12 +118,23 @@ mod tests {
 
     #[test]
     fn parts_are_picked_by_name_and_all_are_the_default() {
-        let Ok(Command::Run(options)) = parsed("bus --json tail catch-up") else { panic!("not understood") };
+        let Ok(Command::Bus(options)) = parsed("bus --json tail catch-up") else { panic!("not understood") };
         assert!(options.json && !options.quick);
         assert!(options.wants(Part::Tail) && options.wants(Part::CatchUp) && !options.wants(Part::Idle));
 
-        let Ok(Command::Run(options)) = parsed("bus --quick") else { panic!("not understood") };
+        let Ok(Command::Bus(options)) = parsed("bus --quick") else { panic!("not understood") };
         assert!(options.quick && options.wants(Part::Idle));
+    }
+
+    #[test]
+    fn the_store_has_parts_and_options_of_its_own() {
+        let Ok(Command::Store(options)) = parsed("store --full --dir /data scan") else {
+            panic!("not understood")
+        };
+        assert!(options.full && options.dir.is_some_and(|dir| dir.ends_with("data")));
+        assert_eq!(options.parts, [store::Part::Scan]);
+        assert!(parsed("bus --full").is_err());
+        assert!(parsed("store --dir").is_err());
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Consumers that ack every event by itself.
 
-use super::hub::Hub;
 use crate::measure::{Cost, Stopwatch};
 use anyhow::{Context, Result};
-use hub_core::{Ordering, Position, Subscription, TopicName};
+use hub_core::{Bus, Ordering, Position, Subscription, TopicName};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -18,7 +17,7 @@ pub struct Team {
 impl Team {
     /// Subscribes the members of a new group to `topic`, from its beginning.
     pub async fn join(
-        hub: &Hub,
+        bus: &Bus,
         topic: &TopicName,
         group: &str,
         members: usize,
@@ -26,7 +25,7 @@ impl Team {
     ) -> Result<Self> {
         let mut joined = Vec::with_capacity(members);
         for _ in 0..members {
-            let member = hub.bus.subscribe(topic).group(group).ordering(ordering);
+            let member = bus.subscribe(topic).group(group).ordering(ordering);
             joined.push(member.from(Position::Earliest).open().await?);
         }
         Ok(Self { members: joined })

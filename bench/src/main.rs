@@ -6,11 +6,14 @@
 
 mod bus;
 mod cli;
+mod consume;
+mod load;
 mod measure;
 mod report;
+mod store;
 
 use anyhow::Result;
-use cli::{Command, Options};
+use cli::Command;
 use report::Report;
 use std::process::ExitCode;
 
@@ -18,18 +21,14 @@ use std::process::ExitCode;
 const WORKERS: usize = 2;
 
 fn main() -> ExitCode {
-    let options = match cli::parse(std::env::args().skip(1)) {
-        Ok(Command::Run(options)) => options,
-        Ok(Command::Help) => {
-            println!("{}", cli::USAGE);
-            return ExitCode::SUCCESS;
-        }
+    let command = match cli::parse(std::env::args().skip(1)) {
+        Ok(command) => command,
         Err(problem) => {
             eprintln!("error: {problem}\n\n{}", cli::USAGE);
             return ExitCode::from(2);
         }
     };
-    match run(&options) {
+    match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -38,10 +37,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> Result<()> {
+fn run(command: Command) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
-    let mut report = Report::new("bus", options.json);
-    runtime.block_on(bus::run(options, &mut report))?;
+    let report = match command {
+        Command::Help => {
+            println!("{}", cli::USAGE);
+            return Ok(());
+        }
+        Command::Victim(victim) => return runtime.block_on(victim.run()),
+        Command::Bus(options) => {
+            let mut report = Report::new("bus", options.json);
+            runtime.block_on(bus::run(&options, &mut report))?;
+            report
+        }
+        Command::Store(options) => {
+            let mut report = Report::new("store", options.json);
+            runtime.block_on(store::run(&options, &mut report))?;
+            report
+        }
+    };
     report.finish();
     Ok(())
 }

@@ -3,6 +3,23 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
+/// How much to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// As little as it takes to see whether it runs.
+    pub quick: bool,
+}
+
+impl Scale {
+    /// Turns that things which are compared take.
+    pub const TURNS: usize = 7;
+
+    /// So many events, or a tenth of them.
+    pub fn events(self, full: usize) -> usize {
+        if self.quick { full / 10 } else { full }
+    }
+}
+
 /// What something took.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
@@ -81,6 +98,27 @@ impl Samples {
     }
 }
 
+/// Microseconds that many of the same took.
+#[derive(Clone, Debug, Default)]
+pub struct Latencies(Vec<f64>);
+
+impl Latencies {
+    /// Adds more of them.
+    pub fn extend(&mut self, micros: impl IntoIterator<Item = f64>) {
+        self.0.extend(micros);
+    }
+
+    /// The time that `percent` of them took at most; 0 without any.
+    pub fn percentile(&self, percent: f64) -> f64 {
+        let mut sorted = self.0.clone();
+        let at = (sorted.len() as f64 * percent / 100.0).ceil() as usize;
+        match sorted.len() {
+            0 => 0.0,
+            len => *sorted.select_nth_unstable_by(at.clamp(1, len) - 1, f64::total_cmp).1,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +132,16 @@ mod tests {
         assert_eq!(samples(&[9.0, 1.0, 2.0]).median(), 2.0);
         assert_eq!(samples(&[4.0, 1.0, 100.0, 2.0]).median(), 3.0);
         assert_eq!(samples(&[]).median(), 0.0);
+    }
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let mut latencies = Latencies::default();
+        assert_eq!(latencies.percentile(99.0), 0.0);
+        latencies.extend((1..=200).rev().map(f64::from));
+        assert_eq!(latencies.percentile(50.0), 100.0);
+        assert_eq!(latencies.percentile(99.0), 198.0);
+        assert_eq!(latencies.percentile(100.0), 200.0);
     }
 
     #[test]

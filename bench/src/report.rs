@@ -56,8 +56,13 @@ impl Figure {
     }
 
     /// The same figure, held to a limit.
-    pub fn limit(mut self, limit: Limit) -> Self {
-        self.limit = Some(limit);
+    pub fn limit(self, limit: Limit) -> Self {
+        self.limited(Some(limit))
+    }
+
+    /// The same figure, held to a limit if there is one.
+    pub fn limited(mut self, limit: Option<Limit>) -> Self {
+        self.limit = limit;
         self
     }
 }

@@ -13,11 +13,12 @@ pub const USAGE: &str = "\
 usage: cargo xtask bench NAME [--json] [ARGS...]
 
   bus    the bus in one process: publish, deliver, ack
+  store  the embedded store on a disk, beside what that disk can do
 
 With --json each figure is one line of JSON. Other arguments go to the benchmark, which has a --help of its own:
 `cargo xtask bench NAME --help`.";
 
-const NAMES: [&str; 1] = ["bus"];
+const NAMES: [&str; 2] = ["bus", "store"];
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {

@@ -1,9 +1,9 @@
 //! Delivery to a group that is far behind: events are read from the store, beside the same out of memory.
 
-use super::Scale;
-use super::consume::{Team, drain};
-use super::hub::{Hub, Memory, topic};
-use crate::measure::Samples;
+use super::hub::{Hub, Memory};
+use crate::consume::{Team, drain};
+use crate::load::{fill, topic};
+use crate::measure::{Samples, Scale};
 use crate::report::{Figure, Report};
 use anyhow::{Result, ensure};
 use hub_core::Ordering;
@@ -25,8 +25,8 @@ pub async fn run(scale: Scale, report: &mut Report) -> Result<()> {
 
 async fn measure(memory: Memory, events: usize) -> Result<f64> {
     let (hub, topic) = (Hub::open(memory).await?, topic());
-    let team = Team::join(&hub, &topic, GROUP, 1, Ordering::None).await?.paused();
-    hub.fill(&topic, events).await?;
+    let team = Team::join(&hub.bus, &topic, GROUP, 1, Ordering::None).await?.paused();
+    fill(&hub.bus, &topic, events).await?;
     let cost = drain(vec![team], events).await?;
     hub.check_settled(&topic, GROUP, events)?;
     let from_store = hub.store_reads()? > 0;

@@ -4,11 +4,10 @@
 //! Two buses are open at once, one alone and one with the crowd, and take turns for moments: on a busy machine that is what
 //! makes their ratio steady. That the crowd itself takes no time from the other bus is what the last figure shows.
 
-use super::Scale;
-use super::consume::{Team, drain};
-use super::hub::{Hub, Memory, payload};
-use super::publish::publish;
-use crate::measure::{Cost, Samples, Stopwatch};
+use super::hub::{Hub, Memory};
+use crate::consume::{Team, drain};
+use crate::load::{fill, payload, publish};
+use crate::measure::{Cost, Samples, Scale, Stopwatch};
 use crate::report::{Figure, Limit, Report};
 use anyhow::Result;
 use hub_core::{Bus, NewEvent, Ordering, TopicName};
@@ -103,8 +102,8 @@ impl Series {
         self.published.add(publish(&hub.bus, &published, PUBLISHERS, events).await?, events);
 
         let delivered = TopicName::parse(&format!("delivered-{pair}"))?;
-        let team = Team::join(hub, &delivered, GROUP, 1, Ordering::None).await?.paused();
-        hub.fill(&delivered, events).await?;
+        let team = Team::join(&hub.bus, &delivered, GROUP, 1, Ordering::None).await?.paused();
+        fill(&hub.bus, &delivered, events).await?;
         self.delivered.add(drain(vec![team], events).await?, events);
         hub.check_settled(&delivered, GROUP, events)
     }

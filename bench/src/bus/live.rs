@@ -1,10 +1,9 @@
 //! Publishing and delivering at the same time, for information: how the two share the machine.
 
-use super::Scale;
-use super::consume::{Team, drain};
-use super::hub::{Hub, Memory, topic};
-use super::publish::publish;
-use crate::measure::Samples;
+use super::hub::{Hub, Memory};
+use crate::consume::{Team, drain};
+use crate::load::{publish, topic};
+use crate::measure::{Samples, Scale};
 use crate::report::{Figure, Report};
 use anyhow::Result;
 use hub_core::Ordering;
@@ -19,7 +18,7 @@ pub async fn run(scale: Scale, report: &mut Report) -> Result<()> {
     let mut samples = Samples::default();
     for _ in 0..Scale::TURNS {
         let (hub, topic) = (Hub::open(Memory::Tail).await?, topic());
-        let team = Team::join(&hub, &topic, GROUP, 1, Ordering::None).await?;
+        let team = Team::join(&hub.bus, &topic, GROUP, 1, Ordering::None).await?;
         let (consumed, _) =
             tokio::try_join!(drain(vec![team], events), publish(&hub.bus, &topic, PUBLISHERS, events))?;
         hub.check_settled(&topic, GROUP, events)?;

@@ -3,7 +3,6 @@
 //! Measurements open buses of their own ([`hub`]), so that none inherits another's memory, and what is compared takes turns.
 
 mod catch_up;
-mod consume;
 mod hub;
 mod idle;
 mod live;
@@ -11,6 +10,7 @@ mod publish;
 mod tail;
 
 use crate::cli::Options;
+use crate::measure::Scale;
 use crate::report::Report;
 use anyhow::Result;
 
@@ -43,24 +43,8 @@ impl Part {
     }
 }
 
-/// How much to do.
-#[derive(Clone, Copy, Debug)]
-struct Scale {
-    quick: bool,
-}
-
-impl Scale {
-    /// Turns that things which are compared take.
-    const TURNS: usize = 7;
-
-    /// So many events, or a tenth of them.
-    fn events(self, full: usize) -> usize {
-        if self.quick { full / 10 } else { full }
-    }
-}
-
 /// Measures the parts that `options` name.
-pub async fn run(options: &Options, report: &mut Report) -> Result<()> {
+pub async fn run(options: &Options<Part>, report: &mut Report) -> Result<()> {
     let scale = Scale { quick: options.quick };
     if options.wants(Part::Publish) {
         publish::run(scale, report).await?;

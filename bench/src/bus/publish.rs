@@ -1,15 +1,12 @@
 //! Publishing: publishers that wait for their answer before they send the next event, and batches.
 
-use super::Scale;
-use super::hub::{Events, Hub, Memory, payload, topic};
-use crate::measure::{Cost, Samples, Stopwatch};
+use super::hub::{Hub, Memory};
+use crate::load::{Events, PUBLISHERS, publish, topic};
+use crate::measure::{Cost, Samples, Scale, Stopwatch};
 use crate::report::{Figure, Report};
 use anyhow::Result;
-use hub_core::{Bus, TopicName};
-use tokio::task::JoinSet;
+use hub_core::Bus;
 
-/// Publishers at a time.
-const PUBLISHERS: [usize; 4] = [1, 16, 64, 256];
 /// Events of a batch.
 const BATCH: usize = 100;
 
@@ -35,27 +32,6 @@ pub async fn run(scale: Scale, report: &mut Report) -> Result<()> {
     }
     report.figure(Figure::new(format!("publish: batches of {BATCH}"), &batches, "events/s"));
     Ok(())
-}
-
-/// `publishers` at a time publish `events` together, each waiting for its answer.
-pub async fn publish(bus: &Bus, topic: &TopicName, publishers: usize, events: usize) -> Result<Cost> {
-    let payload = payload();
-    let stopwatch = Stopwatch::start();
-    let mut tasks = JoinSet::new();
-    for publisher in 0..publishers {
-        let (bus, topic, payload) = (bus.clone(), topic.clone(), payload.clone());
-        let share = events / publishers + usize::from(publisher < events % publishers);
-        tasks.spawn(async move {
-            for _ in 0..share {
-                bus.publish(&topic, payload.clone()).await?;
-            }
-            Ok::<_, hub_core::Error>(())
-        });
-    }
-    while let Some(ended) = tasks.join_next().await {
-        ended??;
-    }
-    Ok(stopwatch.stop())
 }
 
 async fn publish_batches(bus: &Bus, events: usize) -> Result<Cost> {

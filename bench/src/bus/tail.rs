@@ -1,10 +1,10 @@
 //! Delivery out of memory, with an ack per event. Publishing is no part of it: events are published while every member is
 //! paused, into a tail that holds them all.
 
-use super::Scale;
-use super::consume::{Team, drain};
-use super::hub::{Hub, Memory, topic};
-use crate::measure::{Cost, Samples};
+use super::hub::{Hub, Memory};
+use crate::consume::{Team, drain};
+use crate::load::{fill, topic};
+use crate::measure::{Cost, Samples, Scale};
 use crate::report::{Figure, Limit, Report};
 use anyhow::{Result, ensure};
 use hub_core::Ordering;
@@ -84,9 +84,9 @@ async fn measure(setup: Setup) -> Result<Cost> {
     let names: Vec<String> = (0..groups).map(|group| format!("group-{group}")).collect();
     let mut teams = Vec::with_capacity(groups);
     for name in &names {
-        teams.push(Team::join(&hub, &topic, name, members, ordering).await?.paused());
+        teams.push(Team::join(&hub.bus, &topic, name, members, ordering).await?.paused());
     }
-    hub.fill(&topic, events).await?;
+    fill(&hub.bus, &topic, events).await?;
     hub.bus.flush().await?;
     let cost = drain(teams, events).await?;
     for name in &names {

@@ -1,0 +1,66 @@
+//! The bus on the embedded store: what a disk gives, beside what it can give.
+//!
+//! Stores are put into directories of their own on a real disk, with the options a hub runs with. What publishing is held
+//! to is measured in the same run ([`bare`]).
+
+mod bare;
+mod place;
+mod publish;
+mod tape;
+mod victim;
+
+pub use victim::{VICTIM, Victim};
+
+use crate::cli::Options;
+use crate::measure::Scale;
+use crate::report::Report;
+use anyhow::Result;
+use place::Place;
+
+/// What can be measured by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// See [`publish`].
+    Publish,
+    /// See [`sustained`].
+    Sustained,
+    /// See [`mixed`].
+    Mixed,
+    /// See [`scan`].
+    Scan,
+    /// See [`tail`].
+    Tail,
+    /// See [`lookup`].
+    Lookup,
+    /// See [`cursors`].
+    Cursors,
+    /// See [`reopen`].
+    Reopen,
+}
+
+impl Part {
+    /// The part with this name on the command line.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "publish" => Some(Self::Publish),
+            "sustained" => Some(Self::Sustained),
+            "mixed" => Some(Self::Mixed),
+            "scan" => Some(Self::Scan),
+            "tail" => Some(Self::Tail),
+            "lookup" => Some(Self::Lookup),
+            "cursors" => Some(Self::Cursors),
+            "reopen" => Some(Self::Reopen),
+            _ => None,
+        }
+    }
+}
+
+/// Measures the parts that `options` name.
+pub async fn run(options: &Options<Part>, report: &mut Report) -> Result<()> {
+    let scale = Scale { quick: options.quick };
+    let place = Place::on_disk(options.dir.as_deref())?;
+    if options.wants(Part::Publish) {
+        publish::run(&place, scale, report).await?;
+    }
+    Ok(())
+}
