@@ -21,7 +21,6 @@ bus: the bus in one process, on the memory store.
 store: the bus on the embedded store, on a disk, beside what that disk can do.
 
   publish    publishers that wait for their answer, beside a bare loop that writes and syncs the same commits; relaxed too
-  sustained  the same for many segments
   mixed      how long a durable publish takes while a relaxed topic is under full load
   scan       reading a topic from its beginning
   tail       delivery with an ack per event: out of memory, and out of the store
@@ -62,7 +61,7 @@ pub struct Options<P> {
     pub parts: Vec<P>,
 }
 
-impl<P: PartialEq> Options<P> {
+impl<P: PartialEq + Copy> Options<P> {
     /// Whether `part` is to be measured.
     pub fn wants(&self, part: P) -> bool {
         self.parts.is_empty() || self.parts.contains(&part)

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 /// Bytes of a payload.
 const PAYLOAD: usize = 200;
 /// Different keys; which one an event has is as good as random.
-const KEYS: u64 = 10_000;
+pub const KEYS: u64 = 10_000;
 /// Events that are published at once where publishing is not what is measured.
 const BATCH: usize = 1000;
 

@@ -4,8 +4,14 @@
 //! to is measured in the same run ([`bare`]).
 
 mod bare;
+mod cursors;
+mod lookup;
+mod mixed;
 mod place;
 mod publish;
+mod reopen;
+mod scan;
+mod tail;
 mod tape;
 mod victim;
 
@@ -22,8 +28,6 @@ use place::Place;
 pub enum Part {
     /// See [`publish`].
     Publish,
-    /// See [`sustained`].
-    Sustained,
     /// See [`mixed`].
     Mixed,
     /// See [`scan`].
@@ -43,7 +47,6 @@ impl Part {
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "publish" => Some(Self::Publish),
-            "sustained" => Some(Self::Sustained),
             "mixed" => Some(Self::Mixed),
             "scan" => Some(Self::Scan),
             "tail" => Some(Self::Tail),
@@ -61,6 +64,24 @@ pub async fn run(options: &Options<Part>, report: &mut Report) -> Result<()> {
     let place = Place::on_disk(options.dir.as_deref())?;
     if options.wants(Part::Publish) {
         publish::run(&place, scale, report).await?;
+    }
+    if options.wants(Part::Mixed) {
+        mixed::run(&place, scale, report).await?;
+    }
+    if options.wants(Part::Scan) {
+        scan::run(&place, scale, report).await?;
+    }
+    if options.wants(Part::Tail) {
+        tail::run(&place, scale, report).await?;
+    }
+    if options.wants(Part::Lookup) {
+        lookup::run(&place, scale, report).await?;
+    }
+    if options.wants(Part::Cursors) {
+        cursors::run(&place, scale, report).await?;
+    }
+    if options.wants(Part::Reopen) {
+        reopen::run(&place, scale, options.full, report).await?;
     }
     Ok(())
 }
