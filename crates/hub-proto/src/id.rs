@@ -17,6 +17,17 @@ pub use generator::IdGenerator;
 /// The namespace of [`EventId::derived`]. Stored data depends on it: it never changes.
 const NAMESPACE: Uuid = Uuid::from_u128(0x7b1e_6d0c_52f4_4c8e_9a37_e4d8_1f60_b52a);
 
+/// The value of a hex digit in lower case; 255 for anything else.
+const LOWER_HEX: [u8; 256] = {
+    let mut values = [255; 256];
+    let mut value = 0;
+    while value < 16 {
+        values[b"0123456789abcdef"[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+
 /// An event's id: any UUID. The hub makes them with [`IdGenerator`]; a publisher may bring its own.
 ///
 /// Ids order by their bytes, so ids of one generator order by the time they were made.
@@ -45,6 +56,23 @@ impl EventId {
                 shown(text)
             ))),
         }
+    }
+
+    /// Reads a UUID as [`EventId::encode`] writes it; `None` for any other spelling.
+    pub(crate) fn parse_canonical(text: &[u8; 36]) -> Option<Self> {
+        let mut bytes = [0; 16];
+        let (mut at, mut wrong) = (0, 0);
+        for (count, byte) in bytes.iter_mut().enumerate() {
+            if matches!(count, 4 | 6 | 8 | 10) {
+                wrong |= text[at] ^ b'-';
+                at += 1;
+            }
+            let (high, low) = (LOWER_HEX[text[at] as usize], LOWER_HEX[text[at + 1] as usize]);
+            wrong |= (high | low) & 0xF0;
+            *byte = high << 4 | low;
+            at += 2;
+        }
+        (wrong == 0).then(|| Self::from_bytes(bytes))
     }
 
     /// An id from its bytes.
@@ -133,6 +161,24 @@ mod tests {
         assert_eq!(EventId::parse(&id.to_string().replace('-', "")).unwrap(), id);
         let json = serde_json::to_string(&id).unwrap();
         assert_eq!(serde_json::from_str::<EventId>(&json).unwrap(), id);
+    }
+
+    #[test]
+    fn the_canonical_spelling_is_one_of_all() {
+        let id = EventId::from_bytes(*b"\x01\x23\x45\x67\x89\xab\xcd\xef\xfe\xdc\xba\x98\x76\x54\x32\x10");
+        let mut text = [0; 36];
+        id.encode(&mut text);
+        assert_eq!(EventId::parse_canonical(&text), Some(id));
+        for at in 0..36 {
+            for other in (0..=255).filter(|other| !b"0123456789abcdef-".contains(other)) {
+                let mut text = text;
+                text[at] = other;
+                assert_eq!(EventId::parse_canonical(&text), None, "{at} {other}");
+            }
+            let mut text = text;
+            text[at] = if text[at] == b'-' { b'0' } else { b'-' };
+            assert_eq!(EventId::parse_canonical(&text), None, "{at}");
+        }
     }
 
     #[test]

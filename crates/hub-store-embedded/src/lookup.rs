@@ -217,20 +217,20 @@ fn search_time(shared: &Shared, topic: &Topic, span: &Span, time: Millis, wait: 
     Ok(low)
 }
 
-/// Reads one record that the index points to.
-fn one(shared: &Shared, topic: &Topic, segment: &Segment, entry: Entry, wait: Wait) -> Answer<Arc<Event>> {
+/// Reads one record that the index points to; `None` if it is damaged.
+fn one(
+    shared: &Shared,
+    topic: &Topic,
+    segment: &Segment,
+    entry: Entry,
+    wait: Wait,
+) -> Answer<Option<Arc<Event>>> {
     let events = segment.events(&[entry], &topic.name, wait).map_err(|error| failed(shared, &error))?;
-    match events.into_iter().next().flatten() {
-        Some(event) => Ok(Arc::new(event)),
-        None => {
-            lose(shared, topic, segment, &entry);
-            let place = shared.place(segment, u64::from(entry.offset));
-            Err(Failed::Store(StoreError::Damaged(format!(
-                "seq {} of {} cannot be read: {place}",
-                entry.seq, topic.name
-            ))))
-        }
+    let event = events.into_iter().next().flatten();
+    if event.is_none() {
+        lose(shared, topic, segment, &entry);
     }
+    Ok(event.map(Arc::new))
 }
 
 /// The newest record of a key.
@@ -244,9 +244,19 @@ pub fn newest(shared: &Shared, topic: &Topic, key: &str, wait: Wait) -> Answer<O
             let entry = shared.ask(segment, || segment.newest(topic.number, key, wait));
             if let Some(entry) = entry.map_err(|error| failed(shared, &error))? {
                 let Some(entries) = served(topic, moves, vec![entry]) else { continue 'again };
+                if let Some(&entry) = entries.first()
+                    && let Some(event) = one(shared, topic, segment, entry, wait)?
+                {
+                    return Ok(Some(event));
+                }
+                if topic.state.lock().lost.contains(entry.seq) {
+                    // Not an older one, and not none: nobody knows what this key is now.
+                    let place = shared.place(segment, u64::from(entry.offset));
+                    let what = format!("seq {} of {} cannot be read: {place}", entry.seq, topic.name);
+                    return Err(Failed::Store(StoreError::Damaged(what)));
+                }
                 // Gone: then everything older of this key is, too.
-                let Some(&entry) = entries.first() else { return Ok(None) };
-                return one(shared, topic, segment, entry, wait).map(Some);
+                return Ok(None);
             }
         }
         return Ok(None);
@@ -344,7 +354,7 @@ pub fn newest_page(
             if !fits(json_len(&entry) as usize) {
                 break;
             }
-            page.push(one(shared, topic, &segment, entry, wait)?);
+            page.extend(one(shared, topic, &segment, entry, wait)?);
         }
         return Ok(page);
     }

@@ -6,6 +6,7 @@ use crate::index::{Entry, Flags, Item, SegmentIndex, id_hash};
 use crate::scan::{At, scan};
 use crate::segment::Segment;
 use crate::shared::Shared;
+use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
 
@@ -42,7 +43,8 @@ pub fn add(
         Content::Event(number, committed, json) => {
             let topic =
                 topic(*number).ok_or_else(|| format!("an event of topic {number}, which is unknown"))?;
-            let event = event(json, *committed, &topic.name).map_err(|error| error.to_string())?;
+            let event = event(Bytes::copy_from_slice(json), *committed, &topic.name)
+                .map_err(|error| error.to_string())?;
             let entry = place_of(&event, offset);
             let key = event.key().filter(|_| entry.flags.has(Flags::KEYED));
             let hash = id_hash(seed, *number, event.id());

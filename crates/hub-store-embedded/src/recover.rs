@@ -15,6 +15,7 @@ use crate::segment::{Index, Segment, SegmentId};
 use crate::shared::{Shared, Tail, explain};
 use crate::sidecar::{Sidecar, SidecarError};
 use crate::writer::{begin_segment, random};
+use bytes::Bytes;
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 use hub_proto::TopicName;
@@ -509,7 +510,8 @@ impl Fold<'_> {
             Content::Event(number, committed, json) => {
                 shared.catalog.take_number(*number);
                 let topic = topic(*number)?;
-                let event = event(json, *committed, &topic.name).map_err(|error| error.to_string())?;
+                let event = event(Bytes::copy_from_slice(json), *committed, &topic.name)
+                    .map_err(|error| error.to_string())?;
                 let mut state = topic.state.lock();
                 let expected = state.meta.last + 1;
                 if event.seq() < expected {

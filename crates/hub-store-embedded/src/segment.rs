@@ -5,17 +5,20 @@ use crate::format::entry::{self, EVENT_OVERHEAD, Entry as Content, Past};
 use crate::format::frame::{HEADER, Seal};
 use crate::index::{Entry, Flags, SegmentIndex, is_v7};
 use crate::sidecar::{Sidecar, SidecarError};
+use bytes::Bytes;
 use hub_proto::{Event, EventId, Key, TopicName};
 use parking_lot::RwLock;
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// Frames closer than this are read together.
 const GAP: u64 = 4096;
-/// The most that is read together.
-const TOGETHER: u64 = 256 << 10;
+/// The most that is read together, but for a frame that is larger. Events that are read together share one buffer, and
+/// whoever holds on to one holds on to it.
+const TOGETHER: u64 = 32 << 10;
 
 /// Which file it is. They order as the log does only within their kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -204,14 +207,16 @@ impl Segment {
         }
         let mut bytes = vec![0; len];
         let read = self.file.read_at(&mut bytes, u64::from(offset), wait)?;
-        Ok(self.stored(&bytes[..read], topic))
+        bytes.truncate(read);
+        Ok(self.stored(&bytes.into(), 0..read, topic))
     }
 
-    fn stored(&self, bytes: &[u8], topic: &TopicName) -> Option<Stored> {
-        let frame = self.seal.read(bytes).ok()?;
+    /// What the frame in a part of a buffer says; an event shares the buffer.
+    fn stored(&self, buffer: &Bytes, part: Range<usize>, topic: &TopicName) -> Option<Stored> {
+        let frame = self.seal.read(buffer.get(part)?).ok()?;
         match Content::read(frame.kind, frame.content).ok()? {
             Content::Event(_, committed, json) => {
-                entry::event(json, committed, topic).ok().map(Stored::Event)
+                entry::event(buffer.slice_ref(json), committed, topic).ok().map(Stored::Event)
             }
             Content::Past(_, past) => Some(Stored::Past(past)),
             _ => None,
@@ -221,7 +226,6 @@ impl Segment {
     /// Reads the events at some places, which ascend. `None` stands for one that is not there any more: damage.
     pub fn events(&self, entries: &[Entry], topic: &TopicName, wait: Wait) -> io::Result<Vec<Option<Event>>> {
         let mut events = Vec::with_capacity(entries.len());
-        let mut buffer = Vec::new();
         let mut rest = entries;
         while let Some(first) = rest.first() {
             let start = u64::from(first.offset);
@@ -236,16 +240,16 @@ impl Segment {
                 end = to;
                 count += 1;
             }
-            buffer.resize((end - start) as usize, 0);
+            let mut buffer = vec![0; (end - start) as usize];
             let read = self.file.read_at(&mut buffer, start, wait)?;
+            buffer.truncate(read);
+            let buffer = Bytes::from(buffer);
             for entry in &rest[..count] {
                 let at = (u64::from(entry.offset) - start) as usize;
-                let bytes = buffer[..read].get(at..at + entry.len as usize);
-                let event = bytes.and_then(|bytes| match self.stored(bytes, topic) {
+                events.push(match self.stored(&buffer, at..at + entry.len as usize, topic) {
                     Some(Stored::Event(event)) if event.seq() == entry.seq => Some(event),
                     _ => None,
                 });
-                events.push(event);
             }
             rest = &rest[count..];
         }

@@ -15,6 +15,7 @@ use crate::lookup::{self, Found};
 use crate::rebuild;
 use crate::segment::{Index, Segment, SegmentId};
 use crate::shared::{Shared, Tail, explain};
+use bytes::Bytes;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use hub_core::Millis;
@@ -514,7 +515,7 @@ fn seen(shared: &Shared, segment: &Segment, commits: &[Vec<u8>]) -> Vec<(Arc<Top
             rest = &rest[frame.len()..];
             if let Ok(Content::Event(number, committed, json)) = Content::read(frame.kind, frame.content)
                 && let Some(topic) = shared.catalog.numbered(number)
-                && let Ok(event) = event(json, committed, &topic.name)
+                && let Ok(event) = event(Bytes::copy_from_slice(json), committed, &topic.name)
             {
                 seen.push((topic, event));
             }

@@ -79,20 +79,22 @@ fn walk(json: &[u8], expected: Option<&TopicName>) -> Option<(Parts, u64)> {
     let (before_seq, seq) = split_seq(json)?;
     let mut walk = Walk { json: before_seq, at: 0 };
     walk.eat(b"{\"id\":\"")?;
-    let text = walk.text(36)?;
-    let id = EventId::parse(text).ok().filter(|id| id.encode(&mut [0; 36]) == text)?;
+    let text = walk.bytes(36)?;
+    let id = EventId::parse_canonical(text.try_into().ok()?)?;
     walk.eat(b"\",\"ts\":")?;
     let ts = walk.number()?;
     walk.eat(b",\"topic\":")?;
     let topic = walk.string()?;
-    let topic = std::str::from_utf8(&before_seq[topic.start + 1..topic.end - 1]).ok()?;
+    let topic = &before_seq[topic.start + 1..topic.end - 1];
     let topic = match expected {
-        Some(expected) => Some(expected.clone()).filter(|expected| expected.as_str() == topic)?,
-        None => TopicName::stored(topic).ok()?,
+        Some(expected) if expected.as_bytes() == topic => expected.clone(),
+        Some(_) => return None,
+        None => TopicName::stored(std::str::from_utf8(topic).ok()?).ok()?,
     };
     let mut key = None;
     if walk.eat(b",\"key\":").is_some() {
-        key = Some(read_key(&before_seq[walk.string()?])?);
+        let quoted = &before_seq[walk.string()?];
+        key = Some(if expected.is_some() { read_trusted_key(quoted)? } else { read_key(quoted)? });
     }
     let extras_start = walk.at;
     if walk.eat(b",\"sid\":").is_some() {
@@ -125,6 +127,14 @@ fn read_key(quoted: &[u8]) -> Option<Key> {
     }
 }
 
+/// As [`read_key`], of a record that was checked when it was written.
+fn read_trusted_key(quoted: &[u8]) -> Option<Key> {
+    match memchr::memchr(b'\\', quoted) {
+        None => std::str::from_utf8(&quoted[1..quoted.len() - 1]).ok().map(Key::from),
+        Some(_) => read_key(quoted),
+    }
+}
+
 /// Takes `,"seq":N}` off the end.
 fn split_seq(json: &[u8]) -> Option<(&[u8], u64)> {
     let rest = json.strip_suffix(b"}")?;
@@ -138,7 +148,11 @@ fn parse_u64(digits: &[u8]) -> Option<u64> {
     if digits.len() > 1 && digits[0] == b'0' {
         return None;
     }
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    let mut number = 0_u64;
+    for digit in digits {
+        number = number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+    }
+    (!digits.is_empty()).then_some(number)
 }
 
 /// A place in a record.
@@ -156,15 +170,15 @@ impl<'a> Walk<'a> {
         self.rest().starts_with(text).then(|| self.at += text.len())
     }
 
-    fn text(&mut self, bytes: usize) -> Option<&'a str> {
-        let text = self.rest().get(..bytes)?;
-        self.at += bytes;
-        std::str::from_utf8(text).ok()
+    fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let bytes = self.rest().get(..count)?;
+        self.at += count;
+        Some(bytes)
     }
 
     fn number(&mut self) -> Option<u64> {
         let digits = self.rest().iter().take_while(|b| b.is_ascii_digit()).count();
-        parse_u64(self.text(digits)?.as_bytes())
+        parse_u64(self.bytes(digits)?)
     }
 
     /// A string with its quotes.

@@ -246,7 +246,6 @@ pub fn place_of(event: &Event, offset: u32) -> Place {
 }
 
 /// Reads an event's JSON out of a frame that was checked.
-pub fn event(json: &[u8], committed: Millis, topic: &TopicName) -> Result<Event, Malformed> {
-    Event::from_trusted(Bytes::copy_from_slice(json), committed, topic)
-        .map_err(|error| Malformed(error.msg.to_string()))
+pub fn event(json: Bytes, committed: Millis, topic: &TopicName) -> Result<Event, Malformed> {
+    Event::from_trusted(json, committed, topic).map_err(|error| Malformed(error.msg.to_string()))
 }
