@@ -3,3 +3,5 @@
 
 #[path = "main/conformance.rs"]
 mod conformance;
+#[path = "main/kill.rs"]
+mod kill;
