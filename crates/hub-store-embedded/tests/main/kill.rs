@@ -113,12 +113,21 @@ impl Scene {
                 runtime.block_on(self.model.verify(store, &mut self.random, last, tally));
             }
         }
+        tally.segments += self.highest("log-");
+        tally.rewritten += self.highest("kept-");
+    }
+
+    /// The highest number of a kind of segment.
+    fn highest(&self, kind: &str) -> u64 {
+        let names = std::fs::read_dir(self.directory.path()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter_map(|name| name.strip_prefix(kind)?.parse().ok()).max().unwrap_or_default()
     }
 
     fn round(&mut self, round: u64, tally: &mut Tally) {
-        let moment = match self.random.below(5) {
+        let moment = match self.random.below(4) {
             0 => {
-                let most = self.opening.as_micros() as u64 * 3 / 2;
+                let most = self.opening.as_micros() as u64;
                 Moment::Opening(Duration::from_micros(self.random.below(most)))
             }
             _ => {

@@ -23,7 +23,7 @@ pub const GROUP: &str = "ledger";
 
 /// Segments so small that a round sees them sealed, prepared and rewritten.
 pub fn options() -> Options {
-    Options { segment_bytes: 256 << 10, ..Options::default() }
+    Options { segment_bytes: 64 << 10, ..Options::default() }
 }
 
 fn config() -> Config {

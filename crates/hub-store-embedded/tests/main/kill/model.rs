@@ -6,7 +6,7 @@ use hub_core::store::{Appended, Commit, EventStore, ReadLimit};
 use hub_core::{Event, EventId, Key, TopicName};
 use hub_proto::Draft;
 use hub_store_embedded::EmbeddedStore;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,6 +21,9 @@ const PAGE: ReadLimit = ReadLimit { events: 1000, bytes: 1 << 20 };
 pub struct Tally {
     pub rounds: u64,
     pub killed_while_opening: u64,
+    /// Segments that were begun, and those that were made of others.
+    pub segments: u64,
+    pub rewritten: u64,
     /// Publishes that were answered.
     pub acked: u64,
     /// Of events that nobody had answered: those that turned out to be stored, and the others.
@@ -34,11 +37,12 @@ pub struct Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rounds, killed_while_opening, acked, there, not_there, lost, doubled } = self;
+        let Self { rounds, killed_while_opening, segments, rewritten, .. } = self;
+        let Self { acked, there, not_there, lost, doubled, .. } = self;
         write!(
             f,
-            "{rounds} rounds ({killed_while_opening} killed while opening), {acked} events acked, unanswered: {there} \
-             there and {not_there} not there, lost {lost}, doubled {doubled}"
+            "{rounds} rounds ({killed_while_opening} killed while opening), {segments} segments ({rewritten} rewritten), \
+             {acked} events acked, unanswered: {there} there and {not_there} not there, lost {lost}, doubled {doubled}"
         )
     }
 }
@@ -61,6 +65,8 @@ struct Known {
     /// Where events are: acknowledged, or seen by somebody.
     places: BTreeMap<u64, EventId>,
     seqs: HashMap<EventId, u64>,
+    /// Places that were found empty: cleaned away, for ever.
+    gone: BTreeSet<u64>,
     /// The highest seq that a consumer was about to ack.
     took: u64,
     /// The highest floor that is known to be saved.
@@ -220,6 +226,9 @@ impl Known {
         let lost: Vec<_> = lost.collect();
         tally.lost += lost.len() as u64;
         assert!(lost.is_empty(), "{topic}: lost {lost:?}");
+        let back = self.gone.iter().find(|seq| events.contains_key(seq));
+        assert_eq!(back, None, "{topic}: this had been cleaned away");
+        self.gone.extend(self.places.keys().filter(|seq| !events.contains_key(seq)));
     }
 
     async fn check_bounds(
