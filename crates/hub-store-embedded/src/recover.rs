@@ -82,7 +82,11 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Recovered, OpenErro
     let names = disk.list().map_err(during)?;
     let seed = read_format(&*disk, &names)?;
     for name in names.iter().filter(|name| name.ends_with(".tmp") || name.ends_with(".new")) {
-        disk.remove(name).map_err(during)?;
+        match disk.remove(name) {
+            // What a first start left of the file above has been written anew.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(during(error)),
+            _ => {}
+        }
     }
     let (manifest, bad) = read_manifest(&*disk)?;
     let shared = Arc::new(Shared::new(disk, options, seed, lock));

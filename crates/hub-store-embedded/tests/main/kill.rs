@@ -11,6 +11,7 @@ mod model;
 
 use hub_store_embedded::{EmbeddedStore, OpenError};
 use model::{Model, Tally};
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -76,6 +77,13 @@ fn a_hub_that_is_killed_again_and_again_loses_nothing_that_it_acknowledged() {
     assert_eq!((tally.lost, tally.doubled), (0, 0));
 }
 
+#[test]
+fn a_directory_opens_whose_first_hub_was_killed_before_it_had_said_what_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("format.tmp"), "event-hub emb").unwrap();
+    EmbeddedStore::open(directory.path(), child::options()).unwrap();
+}
+
 /// A directory and what is known of it.
 struct Scene {
     directory: TempDir,
@@ -92,12 +100,21 @@ enum Moment {
     Opening(Duration),
     /// When so many publishes were answered.
     Acks(u64),
+    /// When a file comes into being whose name begins and ends so.
+    Sight(&'static str, &'static str),
 }
+
+/// Files that are seen while segments are prepared, sealed and rewritten, and the manifest is written.
+const SIGHTS: [(&str, &str); 5] =
+    [("log-", ".new"), ("log-", ".idx.tmp"), ("kept-", ".tmp"), ("kept-", ".idx"), ("manifest.", ".tmp")];
+/// Who waits for a file waits no longer than for so many answers.
+const PATIENCE: u64 = 3000;
 
 impl Scene {
     fn new(seed: u64) -> Self {
         // On a real disk, which the directory for temporary files need not be on.
-        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let directory =
+            tempfile::Builder::new().prefix("killed-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let opening = Duration::from_millis(5);
         Self { directory, seed, random: Random::new(seed), model: Model::default(), opening }
     }
@@ -117,44 +134,65 @@ impl Scene {
         tally.rewritten += self.highest("kept-");
     }
 
-    /// The highest number of a kind of segment.
-    fn highest(&self, kind: &str) -> u64 {
-        let names = std::fs::read_dir(self.directory.path()).unwrap();
-        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter_map(|name| name.strip_prefix(kind)?.parse().ok()).max().unwrap_or_default()
+    fn names(&self) -> impl Iterator<Item = String> {
+        let entries = std::fs::read_dir(self.directory.path()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap())
     }
 
-    fn round(&mut self, round: u64, tally: &mut Tally) {
-        let moment = match self.random.below(4) {
+    /// The highest number of a kind of segment.
+    fn highest(&self, kind: &str) -> u64 {
+        self.names().filter_map(|name| name.strip_prefix(kind)?.parse().ok()).max().unwrap_or_default()
+    }
+
+    fn moment(&mut self) -> Moment {
+        match self.random.below(6) {
             0 => {
                 let most = self.opening.as_micros() as u64;
                 Moment::Opening(Duration::from_micros(self.random.below(most)))
+            }
+            1 | 2 => {
+                let (begin, end) = SIGHTS[self.random.below(SIGHTS.len() as u64) as usize];
+                Moment::Sight(begin, end)
             }
             _ => {
                 let most = 1 << self.random.below(ACKS + 1);
                 Moment::Acks(1 + self.random.below(most))
             }
-        };
+        }
+    }
+
+    fn round(&mut self, round: u64, tally: &mut Tally) {
+        let moment = self.moment();
+        let before: HashSet<String> = self.names().collect();
         let mut hub = Hub::start(self.directory.path(), &self.model.unanswered());
         tally.rounds += 1;
-        let started = Instant::now();
-        let mut opened = false;
+        let (started, mut opened, mut answers) = (Instant::now(), false, 0);
         if let Moment::Opening(delay) = moment {
             // No signal says how far it is: any moment is as good as another.
             std::thread::sleep(delay);
-        } else {
-            let Moment::Acks(mut left) = moment else { unreachable!() };
-            while left > 0 {
-                let line = hub.line().unwrap_or_else(|| panic!("the hub ended by itself"));
-                if line == "open" {
-                    (self.opening, opened) = (started.elapsed(), true);
-                    if round == 0 {
-                        let second = EmbeddedStore::open(self.directory.path(), child::options());
-                        assert!(matches!(second, Err(OpenError::Locked(_))), "{second:?}");
-                    }
-                } else {
-                    left -= u64::from(self.model.hear(&line, tally));
+        }
+        loop {
+            let due = match moment {
+                Moment::Opening(_) => true,
+                Moment::Acks(wanted) => answers >= wanted,
+                Moment::Sight(begin, end) => {
+                    let is_it = |name: &String| name.starts_with(begin) && name.ends_with(end);
+                    let seen = opened && self.names().any(|name| is_it(&name) && !before.contains(&name));
+                    seen || answers >= PATIENCE
                 }
+            };
+            if due {
+                break;
+            }
+            let line = hub.line().expect("the hub runs until it is killed");
+            if line == "open" {
+                (self.opening, opened) = (started.elapsed(), true);
+                if round == 0 {
+                    let second = EmbeddedStore::open(self.directory.path(), child::options());
+                    assert!(matches!(second, Err(OpenError::Locked(_))), "{second:?}");
+                }
+            } else {
+                answers += u64::from(self.model.hear(&line, tally));
             }
         }
         for line in hub.kill() {
