@@ -8,6 +8,7 @@ mod args;
 mod bench;
 mod cache;
 mod counts;
+mod crash;
 mod deny;
 mod fuzz;
 mod layering;
@@ -26,6 +27,7 @@ usage: cargo xtask COMMAND [OPTIONS]
 
   test    every check of the project, ending with a count
   sim     the simulator alone, over any range of seeds
+  crash   a hub that is killed under load, any number of times
   bench   a benchmark
   fuzz    the fuzz targets
 
@@ -38,6 +40,7 @@ fn command(name: &str) -> Option<Command> {
     match name {
         "test" => Some((test::USAGE, test::run)),
         "sim" => Some((sim::USAGE, sim::run)),
+        "crash" => Some((crash::USAGE, crash::run)),
         "bench" => Some((bench::USAGE, bench::run)),
         "fuzz" => Some((fuzz::USAGE, fuzz::run)),
         _ => None,

@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use crate::args::{Args, UsageError};
 use crate::counts;
+use crate::crash;
 use crate::deny;
 use crate::layering;
 use crate::process::{self, Stream};
@@ -24,7 +25,7 @@ fails does not stop the others. The last line says how many checks and tests pas
 only if none failed.
 
   --quick   a short simulation (200 seeds), and no building of cargo-deny
-  --full    a long simulation (20,000 seeds; without a flag 2,000)
+  --full    a long simulation (20,000 seeds; without a flag 2,000), and a hub that is killed 200 times (otherwise 5)
 
 Builds go to CARGO_TARGET_DIR, or to a cache outside the clone: $EVENT_HUB_CACHE, or $XDG_CACHE_HOME/event-hub, or
 ~/.cache/event-hub. Tests run under cargo-nextest if it is installed.";
@@ -59,6 +60,13 @@ impl Effort {
             Self::Full => 20_000,
         }
     }
+
+    /// Tells tests how much to do that would do little otherwise.
+    fn settings(self, command: &mut Command) {
+        if self == Self::Full {
+            command.env(crash::ROUNDS, crash::MANY.to_string());
+        }
+    }
 }
 
 /// Runs the command.
@@ -70,7 +78,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
     let mut built = true;
     steps.run("tests", || {
-        let (report, did_build) = rust_tests(&workspace)?;
+        let (report, did_build) = rust_tests(&workspace, effort)?;
         built = did_build;
         Ok(report)
     });
@@ -103,7 +111,7 @@ fn read_only(workspace: &Workspace, effort: Effort, steps: &mut Steps) {
 }
 
 /// Unit and integration tests, without the simulator. Also says whether they could be built.
-fn rust_tests(workspace: &Workspace) -> Result<(Report, bool)> {
+fn rust_tests(workspace: &Workspace, effort: Effort) -> Result<(Report, bool)> {
     let nextest = process::succeeds_quietly(&mut workspace.cargo(["nextest", "--version"]));
     let (success, counts) = if nextest {
         let mut command =
@@ -112,6 +120,7 @@ fn rust_tests(workspace: &Workspace) -> Result<(Report, bool)> {
         if workspace.has(sim::SOURCE) {
             command.args(["-E", "not binary(sim)"]);
         }
+        effort.settings(&mut command);
         let (success, output) = shown_and_read(&mut command, Stream::Stderr)?;
         (success, counts::of_nextest(&output))
     } else {
@@ -120,6 +129,7 @@ fn rust_tests(workspace: &Workspace) -> Result<(Report, bool)> {
         for name in integration_tests(workspace)? {
             command.args(["--test", &name]);
         }
+        effort.settings(&mut command);
         let (success, output) = shown_and_read(&mut command, Stream::Stdout)?;
         (success, counts::of_cargo_test(&output))
     };
