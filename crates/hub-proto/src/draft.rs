@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::event::{Parts, content_id, hash_of};
+use crate::event::{KeyPart, Parts, content_id};
 use crate::json::{write_str, write_u64};
 use crate::{Event, EventId, Key, NewEvent, PublishOptions, TopicName, header};
 
@@ -58,8 +58,7 @@ impl Draft {
             id,
             ts,
             topic,
-            key_hash: key.as_deref().map(hash_of),
-            key,
+            key: key.map(KeyPart::of),
             audience,
             extras_start,
             payload: (payload_start, payload_end),
@@ -84,7 +83,7 @@ impl Draft {
 
     /// Its entity key.
     pub fn key(&self) -> Option<&Key> {
-        self.parts.key.as_ref()
+        self.parts.key.as_ref().map(|key| key.text(&self.json))
     }
 
     /// Its payload, as JSON text.

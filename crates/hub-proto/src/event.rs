@@ -34,15 +34,45 @@ pub(crate) struct Parts {
     pub(crate) id: EventId,
     pub(crate) ts: u64,
     pub(crate) topic: TopicName,
-    pub(crate) key: Option<Key>,
-    /// See [`Event::key_hash`].
-    pub(crate) key_hash: Option<u64>,
+    pub(crate) key: Option<KeyPart>,
     /// The value of the header [`REPLAY_FOR`](crate::header::REPLAY_FOR): asked for at every delivery.
     pub(crate) audience: Option<Arc<str>>,
     /// Where the members `sid, headers, caused_by, tags` begin; they end before `,"payload":`.
     pub(crate) extras_start: usize,
     /// Where the payload begins and ends.
     pub(crate) payload: (usize, usize),
+}
+
+/// A record's key. Most readers want no more than its hash.
+#[derive(Clone)]
+pub(crate) struct KeyPart {
+    /// See [`Event::key_hash`].
+    hash: u64,
+    /// The key, once somebody has asked for it.
+    text: OnceLock<Key>,
+    /// Where to find it in the JSON until then: its first byte and how many there are.
+    plain: (u32, u32),
+}
+
+impl KeyPart {
+    /// A key that is known.
+    pub(crate) fn of(key: Key) -> Self {
+        Self { hash: hash_of(&key), plain: (0, key.len() as u32), text: OnceLock::from(key) }
+    }
+
+    /// A key that stands in the JSON as it is, from `start` on.
+    fn plain(text: &str, start: usize) -> Self {
+        Self { hash: hash_of(text), plain: (start as u32, text.len() as u32), text: OnceLock::new() }
+    }
+
+    pub(crate) fn text(&self, json: &[u8]) -> &Key {
+        self.text.get_or_init(|| {
+            let (start, len) = (self.plain.0 as usize, self.plain.1 as usize);
+            std::str::from_utf8(&json[start..start + len])
+                .expect("it was text when the record was read")
+                .into()
+        })
+    }
 }
 
 impl Parts {
@@ -52,6 +82,7 @@ impl Parts {
 }
 
 impl Event {
+    #[inline]
     pub(crate) fn from_parts(json: Bytes, parts: Parts, seq: u64, committed: u64) -> Self {
         Self { json, parts, seq, committed, extras: OnceLock::new() }
     }
@@ -79,6 +110,7 @@ impl Event {
     ///
     /// # Errors
     /// `internal` if the record is not as [`Draft`](crate::Draft) writes it, or of another topic.
+    #[inline]
     pub fn from_trusted(json: Bytes, committed: u64, topic: &TopicName) -> Result<Self> {
         layout::read_trusted(json, committed, topic)
     }
@@ -111,7 +143,7 @@ impl Event {
 
     /// Its entity key.
     pub fn key(&self) -> Option<&Key> {
-        self.parts.key.as_ref()
+        self.parts.key.as_ref().map(|key| key.text(&self.json))
     }
 
     /// Its payload, as JSON text.
@@ -127,7 +159,7 @@ impl Event {
     /// A hash of its key, made once, so that readers who order by key do not have to look at the key itself. The same
     /// for the same key within one process, and for no longer.
     pub fn key_hash(&self) -> Option<u64> {
-        self.parts.key_hash
+        self.parts.key.as_ref().map(|key| key.hash)
     }
 
     /// Whether it deletes its key on a compacted topic: a key and a payload of `null`.
@@ -168,7 +200,7 @@ impl Event {
     /// Bytes it takes in memory, about.
     pub fn size(&self) -> usize {
         // An `Arc<str>` has two counters before its text.
-        let key = self.parts.key.as_ref().map_or(0, |key| key.len() + 16);
+        let key = self.parts.key.as_ref().map_or(0, |key| key.plain.1 as usize + 16);
         size_of::<Self>() + self.json.len() + key
     }
 

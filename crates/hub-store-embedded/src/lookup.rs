@@ -150,7 +150,7 @@ pub fn read(
         };
         for (entry, event) in entries.iter().zip(events) {
             match event {
-                Some(event) => found.push(Arc::new(event)),
+                Some(event) => found.push(event),
                 None => lose(shared, topic, &segment, entry),
             }
         }
@@ -230,7 +230,7 @@ fn one(
     if event.is_none() {
         lose(shared, topic, segment, &entry);
     }
-    Ok(event.map(Arc::new))
+    Ok(event)
 }
 
 /// The newest record of a key.

@@ -212,6 +212,7 @@ impl Segment {
     }
 
     /// What the frame in a part of a buffer says; an event shares the buffer.
+    #[inline]
     fn stored(&self, buffer: &Bytes, part: Range<usize>, topic: &TopicName) -> Option<Stored> {
         let frame = self.seal.read(buffer.get(part)?).ok()?;
         match Content::read(frame.kind, frame.content).ok()? {
@@ -224,7 +225,12 @@ impl Segment {
     }
 
     /// Reads the events at some places, which ascend. `None` stands for one that is not there any more: damage.
-    pub fn events(&self, entries: &[Entry], topic: &TopicName, wait: Wait) -> io::Result<Vec<Option<Event>>> {
+    pub fn events(
+        &self,
+        entries: &[Entry],
+        topic: &TopicName,
+        wait: Wait,
+    ) -> io::Result<Vec<Option<Arc<Event>>>> {
         let mut events = Vec::with_capacity(entries.len());
         let mut rest = entries;
         while let Some(first) = rest.first() {
@@ -247,7 +253,7 @@ impl Segment {
             for entry in &rest[..count] {
                 let at = (u64::from(entry.offset) - start) as usize;
                 events.push(match self.stored(&buffer, at..at + entry.len as usize, topic) {
-                    Some(Stored::Event(event)) if event.seq() == entry.seq => Some(event),
+                    Some(Stored::Event(event)) if event.seq() == entry.seq => Some(Arc::new(event)),
                     _ => None,
                 });
             }

@@ -10,15 +10,15 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Event, Parts, hash_of};
+use super::{Event, KeyPart, Parts};
 use crate::json::string_end;
 use crate::payload::check_syntax;
 use crate::{
     Draft, Error, EventId, Key, NewEvent, Payload, PublishOptions, Result, TopicName, header, limits,
 };
 
-const PAYLOAD_MEMBER: &[u8] = b",\"payload\":";
-const SEQ_MEMBER: &[u8] = b",\"seq\":";
+const PAYLOAD_MEMBER: &[u8; 11] = b",\"payload\":";
+const SEQ_MEMBER: &[u8; 7] = b",\"seq\":";
 
 /// See [`Event::from_json`].
 pub(super) fn read(json: Bytes, committed: u64) -> Result<Event> {
@@ -51,6 +51,7 @@ fn read_bounded(json: Bytes, committed: u64) -> Result<Event> {
 }
 
 /// See [`Event::from_trusted`].
+#[inline]
 pub(super) fn read_trusted(json: Bytes, committed: u64, topic: &TopicName) -> Result<Event> {
     match walk(&json, Some(topic)) {
         Some((parts, seq)) => Ok(Event::from_parts(json, parts, seq, committed)),
@@ -75,6 +76,7 @@ pub(super) fn read_extras(text: &[u8]) -> Result<PublishOptions, serde_json::Err
 
 /// Finds the parts of a record that is laid out as [`Draft`] does it; `None` if it is not. The insides of the
 /// payload and the extras are not checked.
+#[inline]
 fn walk(json: &[u8], expected: Option<&TopicName>) -> Option<(Parts, u64)> {
     let (before_seq, seq) = split_seq(json)?;
     let mut walk = Walk { json: before_seq, at: 0 };
@@ -83,32 +85,45 @@ fn walk(json: &[u8], expected: Option<&TopicName>) -> Option<(Parts, u64)> {
     let id = EventId::parse_canonical(text.try_into().ok()?)?;
     walk.eat(b"\",\"ts\":")?;
     let ts = walk.number()?;
-    walk.eat(b",\"topic\":")?;
-    let topic = walk.string()?;
-    let topic = &before_seq[topic.start + 1..topic.end - 1];
+    walk.eat(b",\"topic\":\"")?;
     let topic = match expected {
-        Some(expected) if expected.as_bytes() == topic => expected.clone(),
-        Some(_) => return None,
-        None => TopicName::stored(std::str::from_utf8(topic).ok()?).ok()?,
+        Some(expected) => {
+            if walk.bytes(expected.len())? != expected.as_bytes() {
+                return None;
+            }
+            walk.eat(b"\"")?;
+            expected.clone()
+        }
+        None => {
+            walk.at -= 1;
+            let topic = walk.string()?;
+            TopicName::stored(std::str::from_utf8(&before_seq[topic.start + 1..topic.end - 1]).ok()?).ok()?
+        }
     };
     let mut key = None;
     if walk.eat(b",\"key\":").is_some() {
-        let quoted = &before_seq[walk.string()?];
-        key = Some(if expected.is_some() { read_trusted_key(quoted)? } else { read_key(quoted)? });
+        let quoted = walk.string()?;
+        key = Some(match expected {
+            Some(_) => read_trusted_key(before_seq, quoted)?,
+            None => KeyPart::of(read_key(&before_seq[quoted])?),
+        });
     }
     let extras_start = walk.at;
     if walk.eat(b",\"sid\":").is_some() {
         walk.string()?;
     }
-    for list in [&b",\"headers\":{"[..], b",\"caused_by\":[", b",\"tags\":["] {
-        if walk.eat(list).is_some() {
-            walk.list_of_strings()?;
-        }
+    if walk.eat(b",\"headers\":{").is_some() {
+        walk.list_of_strings()?;
+    }
+    if walk.eat(b",\"caused_by\":[").is_some() {
+        walk.list_of_strings()?;
+    }
+    if walk.eat(b",\"tags\":[").is_some() {
+        walk.list_of_strings()?;
     }
     walk.eat(PAYLOAD_MEMBER)?;
     let payload = (walk.at, before_seq.len());
-    let key_hash = key.as_deref().map(hash_of);
-    let mut parts = Parts { id, ts, topic, key, key_hash, audience: None, extras_start, payload };
+    let mut parts = Parts { id, ts, topic, key, audience: None, extras_start, payload };
     if let Some(text) = extras(json, &parts)
         && memchr::memmem::find(text, header::REPLAY_FOR.as_bytes()).is_some()
     {
@@ -127,11 +142,12 @@ fn read_key(quoted: &[u8]) -> Option<Key> {
     }
 }
 
-/// As [`read_key`], of a record that was checked when it was written.
-fn read_trusted_key(quoted: &[u8]) -> Option<Key> {
-    match memchr::memchr(b'\\', quoted) {
-        None => std::str::from_utf8(&quoted[1..quoted.len() - 1]).ok().map(Key::from),
-        Some(_) => read_key(quoted),
+/// The key of a record that was checked when it was written.
+fn read_trusted_key(json: &[u8], quoted: Range<usize>) -> Option<KeyPart> {
+    let inside = &json[quoted.start + 1..quoted.end - 1];
+    match memchr::memchr(b'\\', inside) {
+        None => Some(KeyPart::plain(std::str::from_utf8(inside).ok()?, quoted.start + 1)),
+        Some(_) => read_key(&json[quoted]).map(KeyPart::of),
     }
 }
 
@@ -140,7 +156,7 @@ fn split_seq(json: &[u8]) -> Option<(&[u8], u64)> {
     let rest = json.strip_suffix(b"}")?;
     let digits = rest.iter().rev().take_while(|b| b.is_ascii_digit()).count();
     let (rest, digits) = rest.split_at(rest.len() - digits);
-    Some((rest.strip_suffix(SEQ_MEMBER)?, parse_u64(digits)?))
+    Some((rest.strip_suffix(SEQ_MEMBER.as_slice())?, parse_u64(digits)?))
 }
 
 /// Digits as the hub writes them, without zeros in front.
@@ -166,8 +182,9 @@ impl<'a> Walk<'a> {
         &self.json[self.at..]
     }
 
-    fn eat(&mut self, text: &[u8]) -> Option<()> {
-        self.rest().starts_with(text).then(|| self.at += text.len())
+    /// Of a known length, so that no call is needed to compare.
+    fn eat<const N: usize>(&mut self, text: &[u8; N]) -> Option<()> {
+        (self.rest().first_chunk() == Some(text)).then(|| self.at += N)
     }
 
     fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
