@@ -5,3 +5,11 @@
 mod conformance;
 #[path = "main/kill.rs"]
 mod kill;
+#[path = "main/model.rs"]
+mod model;
+#[path = "main/power.rs"]
+mod power;
+#[path = "main/tools.rs"]
+mod tools;
+#[path = "main/world.rs"]
+mod world;
