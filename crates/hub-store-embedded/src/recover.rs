@@ -79,6 +79,8 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Recovered, OpenErro
         _ => OpenError::Io { what: format!("locking {place}"), error },
     })?;
     let during = |error: io::Error| OpenError::Io { what: format!("opening {place}"), error };
+    // A killed process may have left names that are not durable yet; what goes into these files has to be.
+    disk.sync_names().map_err(during)?;
     let names = disk.list().map_err(during)?;
     let seed = read_format(&*disk, &names)?;
     for name in names.iter().filter(|name| name.ends_with(".tmp") || name.ends_with(".new")) {
@@ -420,6 +422,14 @@ impl Recovery {
                 segment = %segment.id, at = torn.start, bytes = bytes.len(), name,
                 "the last commit was cut short, nobody was told that it is safe: it is in quarantine"
             );
+        }
+        if outcome.synced_end < outcome.end {
+            // After a killed process this may be in memory only, and after a failed sync no sync would write it: it is
+            // handed out from here on, so it is written once more.
+            let mut bytes = vec![0; (outcome.end - outcome.synced_end) as usize];
+            let read = segment.file.read_at(&mut bytes, outcome.synced_end, Wait::Yes)?;
+            segment.file.write_at(&bytes[..read], outcome.synced_end)?;
+            segment.file.sync()?;
         }
         let size = segment.file.size()?;
         if size < shared.options.segment_bytes {

@@ -11,6 +11,7 @@ use crate::disk::{DiskFile, Wait};
 use crate::format::entry::{Entry, Mark};
 use crate::format::frame::{Frame, HEADER, NoFrame, Seal, kind};
 use crate::format::header;
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 
@@ -35,6 +36,8 @@ pub struct Outcome {
     pub last: u64,
     /// The highest number known to be synced.
     pub synced: u64,
+    /// Where the last commit ends that a later one says is synced.
+    pub synced_end: u64,
     /// The store was closed after the last commit.
     pub closed: bool,
     /// Damage, in the order of the file.
@@ -66,7 +69,11 @@ pub fn scan(
     let size = file.size()?;
     let limit = end.unwrap_or(size);
     let mut window = Window { file, bytes: Vec::new(), base: header::LEN as u64, limit: limit.min(size) };
-    let mut out = Outcome { end: header::LEN as u64, last: after, synced: after, ..Outcome::default() };
+    let start = header::LEN as u64;
+    let mut out =
+        Outcome { end: start, last: after, synced: after, synced_end: start, ..Outcome::default() };
+    // Commits that nothing says are synced, yet.
+    let mut waiting: VecDeque<(u64, u64)> = VecDeque::new();
     if limit > size {
         let what = format!("the file has {size} bytes, the next segment says {limit}");
         out.damage.push(Damage { bytes: size..limit, what });
@@ -94,6 +101,10 @@ pub fn scan(
                 at += len as u64;
                 (out.end, out.last, out.closed) = (at, mark.number, mark.closed);
                 out.synced = out.synced.max(mark.synced).max(if mark.closed { mark.number } else { 0 });
+                while let Some((_, end)) = waiting.pop_front_if(|(number, _)| *number <= mark.synced) {
+                    out.synced_end = end;
+                }
+                waiting.push_back((mark.number, at));
                 window.forget_before(at);
             }
             Some((_, len)) => {

@@ -73,6 +73,14 @@ impl SimDisk {
         self.shared.change(State::next_life);
     }
 
+    /// What went out at the cut was not the power, but the process: as [`SimDisk::process_death`], and the cut is off.
+    pub fn death_at_cut(&self) {
+        self.shared.change(|state| {
+            (state.cut, state.out) = (None, false);
+            state.next_life();
+        });
+    }
+
     /// How many points there were: calls of `create`, `rename`, `remove`, `sync_names`, `write_at`, `set_len` and
     /// `sync` that found the power on and their handle alive. The next one has this number.
     #[must_use]

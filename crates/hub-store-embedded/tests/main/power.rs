@@ -3,8 +3,9 @@
 //! `EVENT_HUB_POWER_ROUNDS` says how many random rounds there are, `EVENT_HUB_POWER_FROM` with which seed they begin.
 
 use super::model::{Counts, End, Verdict};
-use super::tools::{Rng, setting};
+use super::tools::{Rng, now, setting};
 use super::world::World;
+use hub_core::store::EventStore;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -107,12 +108,7 @@ fn points() -> u64 {
 /// After a life has begun: it works, closes, and opens as it was.
 fn goes_on(world: &mut World) -> Verdict {
     world.steps(6)?;
-    hub_close(world)
-}
-
-fn hub_close(world: &mut World) -> Verdict {
-    use hub_core::store::EventStore;
-    super::tools::now(world.store().close()).map_err(|error| error.to_string())?;
+    now(world.store().close()).map_err(|error| error.to_string())?;
     // A power loss after a close takes nothing, and nothing jumps.
     world.lose_power(0);
     world.reopen(End::Closed)
@@ -184,6 +180,35 @@ fn every_point_of_a_recovery_can_be_the_last() {
     assert!(total.cuts_in_recovery > 40, "{total:?}");
 }
 
+#[test]
+fn a_killed_process_loses_nothing_that_was_written() {
+    let points = points();
+    let total = in_parallel(0..points, |cut| {
+        let mut tally = Tally::default();
+        for kind in 0..8 {
+            let mut world = work(Some(cut))?;
+            kill(&mut world, &mut tally);
+            world.reopen(End::Death).map_err(|what| format!("killed: {what}"))?;
+            world.steps(kind % 4)?;
+            // What the next life has found is as safe as what it has written.
+            let mut luck = Rng::new(cut * 8 + kind);
+            world.lose_power(luck.next() / 8 * 8 + kind);
+            let checked = world.reopen(End::Power).and_then(|()| goes_on(&mut world));
+            checked.map_err(|what| format!("killed, then without power, luck {kind}: {what}"))?;
+            tally.counts += world.model.counts;
+        }
+        Ok(tally)
+    });
+    println!("power: a workload of {points} points, killed at each: {total:?}");
+}
+
+/// The process was killed where the cut was, or is now.
+fn kill(world: &mut World, tally: &mut Tally) {
+    world.disk.death_at_cut();
+    world.store = None;
+    tally.deaths += 1;
+}
+
 /// One disk through several lives.
 fn round(seed: u64) -> Result<Tally, String> {
     let mut world = World::new(seed);
@@ -196,18 +221,13 @@ fn round(seed: u64) -> Result<Tally, String> {
             world.disk.cut_at(world.disk.ops() + luck.below(5 * steps));
         }
         world.steps(steps)?;
-        if luck.chance(15) && !world.disk.is_out() {
-            world.die();
-            tally.deaths += 1;
-            match world.open() {
-                Err(_) if world.disk.is_out() => {}
-                opened => {
-                    opened.map_err(|error| error.to_string())?;
-                    if !world.disk.is_out() {
-                        world.look(End::Death)?;
-                    }
-                }
+        while luck.chance(30) {
+            kill(&mut world, &mut tally);
+            if luck.chance(50) {
+                world.disk.cut_at(world.disk.ops() + luck.below(60));
             }
+            world.reopen(End::Death)?;
+            world.steps(luck.below(8))?;
         }
         let cuts: Vec<u64> = (0..luck.below(4).saturating_sub(1)).map(|_| luck.below(40)).collect();
         recover(&mut world, &mut luck, &cuts, &mut tally)?;

@@ -36,7 +36,7 @@ pub fn tiny(rng: &mut Rng) -> Options {
         segment_bytes: 2048 + 512 * rng.below(5),
         segment_events: if rng.chance(30) { 6 } else { 400_000 },
         unsynced_bytes: if rng.chance(30) { 600 } else { 1 << 20 },
-        reserve: 1 + rng.below(9),
+        reserve: 1 + rng.below(30),
         threads: Threads::None,
         ..Options::default()
     }
@@ -90,7 +90,8 @@ impl World {
     /// Everything is as it has to be at the beginning of a life.
     pub fn look(&mut self, end: End) -> Verdict {
         let seen = Seen::of(self.store()).map_err(|what| format!("after {end:?}: {what}; {:?}; {:?}", self.health(), self.disk.names()))?;
-        self.model.reopened(&seen, end)?;
+        let same = self.model.reopened(&seen, end);
+        same.map_err(|what| format!("{what}\n{:?}", self.health()))?;
         self.model.lookups(self.store())?;
         let health = self.health();
         // What was refused within this life may be the opening's own upkeep.
