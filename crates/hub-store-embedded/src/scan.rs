@@ -70,8 +70,7 @@ pub fn scan(
     let limit = end.unwrap_or(size);
     let mut window = Window { file, bytes: Vec::new(), base: header::LEN as u64, limit: limit.min(size) };
     let start = header::LEN as u64;
-    let mut out =
-        Outcome { end: start, last: after, synced: after, synced_end: start, ..Outcome::default() };
+    let mut out = Outcome { end: start, last: after, synced: after, synced_end: start, ..Outcome::default() };
     // Commits that nothing says are synced, yet.
     let mut waiting: VecDeque<(u64, u64)> = VecDeque::new();
     if limit > size {
@@ -163,7 +162,7 @@ fn later_synced(window: &mut Window<'_>, seal: Seal, mut at: u64, last: u64) -> 
     while let Some(next) = window.next_frame(seal, at)? {
         if let Some(mark) = window.mark(seal, next)?
             && mark.number > last
-            && (mark.synced > last || mark.closed)
+            && mark.synced > last
         {
             return Ok(true);
         }

@@ -136,6 +136,10 @@ impl Writer {
         if plan.news.is_empty() && !durable {
             return Ok(Committed { events: plan.results, records: Vec::new() });
         }
+        if closed {
+            // So that the last mark says of everything before it that it is safe; of itself it cannot.
+            self.sync_rest()?;
+        }
         let rest = Rest { records: &records, cleaned: &cleaned, jumps: &jumps, opened, closed, now };
         let mut tail = (self.tail_segment(), self.shared.tail().end);
         self.encode(&mut plan, &rest, &tail.0, tail.1);
@@ -380,6 +384,14 @@ impl Writer {
 
     /// Seals the segment and begins the next one.
     fn roll(&mut self, need: u64) -> io::Result<()> {
+        let (segment, number, end) = self.sync_rest()?;
+        let next = self.begin(segment.id.number() + 1, number, end, need)?;
+        self.enter(next, number, segment);
+        Ok(())
+    }
+
+    /// Syncs what relaxed topics have written. Answers where the log ends.
+    fn sync_rest(&self) -> io::Result<(Arc<Segment>, u64, u64)> {
         let (segment, number, end, unsynced) = {
             let tail = self.shared.tail();
             (tail.segment.clone(), tail.number, tail.end, tail.synced < tail.number)
@@ -391,9 +403,7 @@ impl Writer {
             }
             self.shared.tail().synced(number, end);
         }
-        let next = self.begin(segment.id.number() + 1, number, end, need)?;
-        self.enter(next, number, segment);
-        Ok(())
+        Ok((segment, number, end))
     }
 
     /// Makes the next segment, empty and durable.

@@ -176,16 +176,21 @@ impl Seen {
             }
             let bytes: usize = read.iter().map(|event| event.json().len()).sum();
             if (bounds.events, bounds.bytes) != (read.len() as u64, bytes as u64) {
-                return Err(format!("{topic} says {bounds:?} and has {} events, {bytes} bytes: {:?}", read.len(), read.iter().map(|e|e.seq()).collect::<Vec<_>>()));
+                return Err(format!(
+                    "{topic} says {bounds:?} and has {} events, {bytes} bytes: {:?}",
+                    read.len(),
+                    read.iter().map(|e| e.seq()).collect::<Vec<_>>()
+                ));
             }
-            let out = read.windows(2).find(|pair| {
-                pair[0].seq() >= pair[1].seq() || pair[0].committed() > pair[1].committed()
-            });
+            let out = read
+                .windows(2)
+                .find(|pair| pair[0].seq() >= pair[1].seq() || pair[0].committed() > pair[1].committed());
             if let Some(pair) = out {
                 return Err(format!("{topic} has {} before {}", pair[0].seq(), pair[1].seq()));
             }
             let (first, last) = (read.first().map(|e| e.seq()), read.last().map(|e| e.seq()));
-            if first.is_some_and(|first| first < bounds.first) || last.is_some_and(|last| last > bounds.last) {
+            if first.is_some_and(|first| first < bounds.first) || last.is_some_and(|last| last > bounds.last)
+            {
                 return Err(format!("{topic} says {bounds:?} and has {first:?} to {last:?}"));
             }
             events.insert(topic.clone(), read);
@@ -222,7 +227,8 @@ impl Model {
                     log.relaxed |= sent.relaxed;
                     written.push((sent.topic.clone(), event.seq()));
                     synced |= !sent.relaxed;
-                    *(if sent.relaxed { &mut self.counts.relaxed } else { &mut self.counts.acknowledged }) += 1;
+                    *(if sent.relaxed { &mut self.counts.relaxed } else { &mut self.counts.acknowledged }) +=
+                        1;
                 }
                 Ok(Appended::Known { seq, same, ts, .. }) => {
                     let there = log.ids.get(&sent.id).map(|seq| &log.events[seq]);
@@ -328,7 +334,11 @@ impl Model {
             let mut trial = self.clone();
             match trial.suppose(guess, seen, end) {
                 Ok(()) => {
-                    let count = if guess.is_some() { &mut trial.counts.open_there } else { &mut trial.counts.open_gone };
+                    let count = if guess.is_some() {
+                        &mut trial.counts.open_there
+                    } else {
+                        &mut trial.counts.open_gone
+                    };
                     *count += u64::from(!self.open.is_empty());
                     *self = trial;
                     return Ok(());

@@ -89,7 +89,8 @@ impl World {
 
     /// Everything is as it has to be at the beginning of a life.
     pub fn look(&mut self, end: End) -> Verdict {
-        let seen = Seen::of(self.store()).map_err(|what| format!("after {end:?}: {what}; {:?}; {:?}", self.health(), self.disk.names()))?;
+        let seen = Seen::of(self.store())
+            .map_err(|what| format!("after {end:?}: {what}; {:?}; {:?}", self.health(), self.disk.names()))?;
         let same = self.model.reopened(&seen, end);
         same.map_err(|what| format!("{what}\n{:?}", self.health()))?;
         self.model.lookups(self.store())?;
