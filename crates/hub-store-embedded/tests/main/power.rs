@@ -79,8 +79,8 @@ fn recover(world: &mut World, luck: &mut Rng, cuts: &[u64], tally: &mut Tally) -
     world.reopen(End::Power)
 }
 
-const WORKLOAD: u64 = 4;
-const STEPS: u64 = 80;
+const WORKLOAD: u64 = 86;
+const STEPS: u64 = 40;
 
 /// The fixed workload, up to a cut if there is one.
 fn work(cut: Option<u64>) -> Result<World, String> {
