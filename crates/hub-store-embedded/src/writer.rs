@@ -385,8 +385,8 @@ impl Writer {
     /// Seals the segment and begins the next one.
     fn roll(&mut self, need: u64) -> io::Result<()> {
         let (segment, number, end) = self.sync_rest()?;
-        let next = self.begin(segment.id.number() + 1, number, end, need)?;
-        self.enter(next, number, segment);
+        let next = self.begin(segment.id.number() + 1, number, end, need, |_| Vec::new())?;
+        self.enter(next, number, number, segment);
         Ok(())
     }
 
@@ -406,8 +406,15 @@ impl Writer {
         Ok((segment, number, end))
     }
 
-    /// Makes the next segment, empty and durable.
-    fn begin(&self, number: u64, after_commit: u64, prev_end: u64, need: u64) -> io::Result<Begun> {
+    /// Makes the next segment, durable with what is in it from the start.
+    fn begin(
+        &self,
+        number: u64,
+        after_commit: u64,
+        prev_end: u64,
+        need: u64,
+        frames: impl FnOnce(Seal) -> Vec<u8>,
+    ) -> io::Result<Begun> {
         let bytes = self.shared.options.segment_bytes.max(need + header::LEN as u64);
         // Held until the file has its name: the keeper makes no other one meanwhile.
         let mut slot = self.shared.prepared.lock();
@@ -421,14 +428,18 @@ impl Writer {
                 keeper::prepare(&self.shared, number, bytes)?
             }
         };
-        begin_segment(&self.shared, prepared.file, number, after_commit, prev_end)
+        let begun = begin_with(&self.shared, prepared.file, number, after_commit, prev_end, frames);
+        begun.inspect_err(|error| {
+            // It may have its name by now, and it says where this one ends: nothing more is written to this one.
+            self.shared.tail().failed.get_or_insert_with(|| error.to_string());
+        })
     }
 
-    /// Goes over to the next segment.
-    fn enter(&mut self, next: Begun, number: u64, sealed: Arc<Segment>) {
+    /// Goes over to the next segment. `before` is the last commit that the sealed one counts, `number` the last of all.
+    fn enter(&mut self, next: Begun, before: u64, number: u64, sealed: Arc<Segment>) {
         self.note_v7(&sealed);
         self.named.clear();
-        let image = self.shared.image(sealed.id.number(), number);
+        let image = self.shared.image(sealed.id.number(), before);
         *self.shared.tail() = Tail::at(next.segment.clone(), next.spare, number, next.segment.len());
         self.shared.push_segment(next.segment);
         self.keeper.hand_over(Job::Sealed(vec![sealed], Box::new(image)));
@@ -450,14 +461,18 @@ impl Writer {
         let cut =
             if seen.is_empty() { None } else { Some(rebuild::index_upto(&self.shared, &old, synced_end)?) };
         let room = unsynced.iter().map(Vec::len).sum::<usize>() as u64 + ROOM_FOR_NAMES * seen.len() as u64;
-        let next = self.begin(old.id.number() + 1, number, synced_end, room + ROOM_FOR_NAMES)?;
+        let mut places = Vec::new();
+        // It gets its name when everything is in it: from then on the old one is cut. On an error the next try takes
+        // the name of this one, which nobody has seen.
+        let next = self.begin(old.id.number() + 1, number, synced_end, room + ROOM_FOR_NAMES, |seal| {
+            if seen.is_empty() {
+                return Vec::new();
+            }
+            let (frames, offsets) = rewrite(&seen, seal, number + 1);
+            places = offsets;
+            frames
+        })?;
         let segment = &next.segment;
-        let (frames, places) = rewrite(&seen, segment.seal, number + 1);
-        if !seen.is_empty() {
-            // On an error the next try takes the name of this one, which nobody has seen.
-            segment.file.write_at(&frames, header::LEN as u64)?;
-            segment.file.sync()?;
-        }
         // From here on nothing fails. The old segment forgets what is above its end.
         old.end.store(synced_end, Relaxed);
         // Held until the topics know where the rest has gone.
@@ -485,13 +500,10 @@ impl Writer {
             state.moves += 1;
         }
         drop(old_index);
-        let (number, end) = match seen.is_empty() {
-            true => (number, header::LEN as u64),
-            false => (number + 1, (header::LEN + frames.len()) as u64),
-        };
-        segment.end.store(end, Relaxed);
-        self.enter(next, number, old);
+        let last = if seen.is_empty() { number } else { number + 1 };
+        self.enter(next, number, last, old);
         self.named = named;
+        self.shared.health.working();
         tracing::warn!("the disk works again: the log goes on in another segment");
         Ok(())
     }
@@ -549,7 +561,7 @@ fn rewrite(seen: &[(Arc<Topic>, Event)], seal: Seal, number: u64) -> (Vec<u8>, V
     (frames, places)
 }
 
-/// A segment that nothing was written to yet.
+/// A segment that is not part of the log yet.
 pub struct Begun {
     /// The segment.
     pub segment: Arc<Segment>,
@@ -565,15 +577,28 @@ pub fn begin_segment(
     after_commit: u64,
     prev_end: u64,
 ) -> io::Result<Begun> {
+    begin_with(shared, file, number, after_commit, prev_end, |_| Vec::new())
+}
+
+/// The same, with frames behind the header.
+fn begin_with(
+    shared: &Shared,
+    file: Arc<dyn DiskFile>,
+    number: u64,
+    after_commit: u64,
+    prev_end: u64,
+    frames: impl FnOnce(Seal) -> Vec<u8>,
+) -> io::Result<Begun> {
     let nonce = random();
-    let header = Header { number, nonce, after_commit, prev_end };
     let id = SegmentId::Log(number);
-    file.write_at(&header.encode(), 0)?;
+    let mut bytes = Header { number, nonce, after_commit, prev_end }.encode();
+    bytes.extend_from_slice(&frames(Seal::new(nonce)));
+    file.write_at(&bytes, 0)?;
     file.sync()?;
     shared.disk.rename(&format!("{id}.new"), &id.to_string())?;
     shared.disk.sync_names()?;
     let spare = shared.disk.open(&id.to_string())?;
-    let segment = Arc::new(Segment::new(id, file, nonce, header::LEN as u64, Shared::empty_index()));
+    let segment = Arc::new(Segment::new(id, file, nonce, bytes.len() as u64, Shared::empty_index()));
     Ok(Begun { segment, spare })
 }
 

@@ -140,6 +140,12 @@ pub struct Counts {
     pub jumps: u64,
 }
 
+impl Counts {
+    pub fn written(&self) -> u64 {
+        self.acknowledged + self.relaxed + self.records
+    }
+}
+
 impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.acknowledged += other.acknowledged;

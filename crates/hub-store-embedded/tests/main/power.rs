@@ -3,11 +3,9 @@
 //! `EVENT_HUB_POWER_ROUNDS` says how many random rounds there are, `EVENT_HUB_POWER_FROM` with which seed they begin.
 
 use super::model::{Counts, End, Verdict};
-use super::tools::{Rng, now, setting};
+use super::tools::{Rng, in_parallel, now, setting};
 use super::world::World;
 use hub_core::store::EventStore;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// What a run has done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,36 +23,6 @@ impl std::ops::AddAssign for Tally {
         self.deaths += other.deaths;
         self.counts += other.counts;
     }
-}
-
-/// Runs numbered cases on all cores; the first that fails is told.
-fn in_parallel(cases: std::ops::Range<u64>, run: impl Fn(u64) -> Result<Tally, String> + Sync) -> Tally {
-    let (next, failed) = (AtomicU64::new(cases.start), AtomicBool::new(false));
-    let (total, broken) = (Mutex::new(Tally::default()), Mutex::new(None));
-    let work = || {
-        while !failed.load(Relaxed) {
-            let case = next.fetch_add(1, Relaxed);
-            if case >= cases.end {
-                return;
-            }
-            match run(case) {
-                Ok(tally) => *total.lock().unwrap() += tally,
-                Err(what) => {
-                    failed.store(true, Relaxed);
-                    broken.lock().unwrap().get_or_insert(format!("case {case}: {what}"));
-                }
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(work);
-        }
-    });
-    if let Some(what) = broken.into_inner().unwrap() {
-        panic!("{what}");
-    }
-    total.into_inner().unwrap()
 }
 
 /// Brings the store back after the power failed. It fails again after each of `cuts` calls of the recovery, and stays

@@ -2,7 +2,10 @@
 
 use hub_core::store::ReadLimit;
 use std::future::Future;
+use std::ops::{AddAssign, Range};
 use std::pin::pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 /// The answer of a store that does everything within the call.
@@ -53,4 +56,37 @@ impl Rng {
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len() as u64) as usize]
     }
+}
+
+/// Runs numbered cases on all cores and adds up what they answer; the first that fails is told.
+pub fn in_parallel<T: Default + AddAssign + Send>(
+    cases: Range<u64>,
+    run: impl Fn(u64) -> Result<T, String> + Sync,
+) -> T {
+    let (next, failed) = (AtomicU64::new(cases.start), AtomicBool::new(false));
+    let (total, broken) = (Mutex::new(T::default()), Mutex::new(None));
+    let work = || {
+        while !failed.load(Relaxed) {
+            let case = next.fetch_add(1, Relaxed);
+            if case >= cases.end {
+                return;
+            }
+            match run(case) {
+                Ok(tally) => *total.lock().unwrap() += tally,
+                Err(what) => {
+                    failed.store(true, Relaxed);
+                    broken.lock().unwrap().get_or_insert(format!("case {case}: {what}"));
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    if let Some(what) = broken.into_inner().unwrap() {
+        panic!("{what}");
+    }
+    total.into_inner().unwrap()
 }

@@ -3,7 +3,8 @@
 use super::model::{End, Model, Seen, Sent, Verdict};
 use super::tools::{Rng, now};
 use hub_core::store::{
-    CleanPolicy, Commit, EventStore, GroupRecord, Health, Progress, Record, SubscriptionRecord, Tries,
+    CleanPolicy, Commit, EventStore, GroupRecord, Health, Progress, Record, StoreError,
+    SubscriptionRecord, Tries,
 };
 use hub_proto::{Draft, EventId, GroupName, IdGenerator, NewEvent, Payload, TopicName};
 use hub_store_embedded::disk::sim::SimDisk;
@@ -79,9 +80,14 @@ impl World {
 
     /// Opens the store after a life, and checks everything.
     pub fn reopen(&mut self, end: End) -> Verdict {
-        let opened = self.open();
+        let mut opened = self.open();
         if self.disk.is_out() {
             return Ok(());
+        }
+        if opened.is_err() && self.faults {
+            self.refused += 1;
+            self.disk.heal();
+            opened = self.open();
         }
         opened.map_err(|error| format!("after {end:?} it does not open: {error}"))?;
         self.look(end)
@@ -95,8 +101,8 @@ impl World {
         same.map_err(|what| format!("{what}\n{:?}", self.health()))?;
         self.model.lookups(self.store())?;
         let health = self.health();
-        // What was refused within this life may be the opening's own upkeep.
-        if !self.faults && health != Health::default() {
+        // Upkeep may have met a fault; it is tried again.
+        if health.damaged > 0 || health.unavailable.is_some() || !self.faults && health != Health::default() {
             return Err(format!("after {end:?} it is not well: {health:?}"));
         }
         Ok(())
@@ -280,18 +286,41 @@ impl World {
     pub fn commit(&mut self, events: Vec<Draft>, records: Vec<Record>) -> Result<bool, String> {
         let sent = events.iter().map(Sent::of).collect();
         let commit = Commit { now: self.time, events, records: records.clone() };
+        let (before, written) = (self.health().failed_commits, self.model.counts.written());
         let answer = now(self.store().commit(commit));
         let done = self.model.answered(sent, records, &answer)?;
-        if !done {
+        let health = self.health();
+        if done {
+            // What was all known already needed no disk, and says nothing about it.
+            let wrote = self.model.counts.written() > written;
+            if (wrote && health.unavailable.is_some()) || health.failed_commits != before {
+                return Err(format!("a commit was done, and the store says {health:?}"));
+            }
+        } else {
             self.is_allowed(&format!("{answer:?}"))?;
+            let why = health.unavailable.as_deref().unwrap_or_default();
+            let told = answer.events.iter().filter_map(|result| result.as_ref().err());
+            let mut told = told.chain(answer.records.iter().filter_map(|result| result.as_ref().err()));
+            let same = |error: &StoreError| *error == StoreError::Unavailable(why.to_owned());
+            if why.is_empty() || !told.all(same) || health.failed_commits != before + 1 {
+                return Err(format!("{answer:?}, and the store says {health:?}"));
+            }
         }
         Ok(done)
     }
 
-    /// An event on a topic; the answer.
+    /// An event on a topic. True if it was taken.
     pub fn put(&mut self, topic: &str) -> Result<bool, String> {
         let id = self.id();
         let draft = self.draft(topic, id);
+        self.commit(vec![draft], Vec::new())
+    }
+
+    /// One that takes a good part of a segment.
+    pub fn put_large(&mut self, topic: &str) -> Result<bool, String> {
+        let payload = Payload::from_json(format!("\"{}\"", "y".repeat(700))).unwrap();
+        let mut draft = Draft::encode(NewEvent::new(name(topic), payload), self.id(), self.time);
+        draft.set_relaxed(topic.starts_with('r'));
         self.commit(vec![draft], Vec::new())
     }
 

@@ -1,0 +1,195 @@
+//! The disk fails, is full, or lies. The store refuses what it cannot keep, says why, and goes on when it can.
+
+use super::model::{Counts, End, Verdict};
+use super::tools::{Rng, in_parallel, now, setting};
+use super::world::World;
+use hub_core::store::EventStore;
+use std::io::ErrorKind;
+
+/// What a run has done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    refused: u64,
+    counts: Counts,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.refused += other.refused;
+        self.counts += other.counts;
+    }
+}
+
+impl Tally {
+    fn of(world: &World) -> Self {
+        Self { refused: world.refused, counts: world.model.counts }
+    }
+}
+
+const WORKLOAD: u64 = 86;
+const STEPS: u64 = 40;
+
+fn world(seed: u64) -> World {
+    let mut world = World::new(seed);
+    world.faults = true;
+    world
+}
+
+/// How many points the workload has when nothing fails.
+fn points() -> u64 {
+    let mut world = world(WORKLOAD);
+    world.reopen(End::Closed).unwrap();
+    world.steps(STEPS).unwrap();
+    assert_eq!(world.refused, 0);
+    world.disk.ops()
+}
+
+/// The cause is gone: without a restart everything is as it was answered, and commits are taken.
+fn is_well_again(world: &mut World) -> Verdict {
+    world.disk.heal();
+    world.check().map_err(|what| format!("before anything else: {what}"))?;
+    // Enough to fill a segment: upkeep has something to do again.
+    for topic in ["r", "a", "rk", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a"] {
+        if !world.put_large(topic)? {
+            return Err(format!("it does not come back: {:?}", world.health()));
+        }
+    }
+    let health = world.health();
+    if health.unavailable.is_some() || health.damaged > 0 || !health.warnings.is_empty() {
+        return Err(format!("it is not well again: {health:?}"));
+    }
+    world.check()
+}
+
+/// The life ends in one of three ways, and another one in the next.
+fn ends(world: &mut World, luck: &mut Rng) -> Verdict {
+    match luck.below(3) {
+        0 => {
+            // A full disk may not even have room for that.
+            let closed = now(world.store().close()).is_ok();
+            world.lose_power(luck.next());
+            world.reopen(if closed { End::Closed } else { End::Power })?;
+        }
+        1 => {
+            world.die();
+            world.reopen(End::Death)?;
+        }
+        _ => {
+            world.lose_power(luck.next());
+            world.reopen(End::Power)?;
+        }
+    }
+    world.steps(3)?;
+    world.lose_power(luck.next());
+    world.reopen(End::Power)
+}
+
+#[test]
+fn every_call_may_fail_once() {
+    let points = points();
+    let total = in_parallel(0..points, |op| {
+        let mut tally = Tally::default();
+        for kind in [ErrorKind::Other, ErrorKind::StorageFull] {
+            // The fault is felt, or the life ends while it is.
+            for stop in [STEPS, 0] {
+                let mut world = world(WORKLOAD);
+                let mut luck = Rng::new(op + stop);
+                world.disk.fail_at(op, kind);
+                let mut run = || {
+                    world.reopen(End::Closed)?;
+                    for _ in 0..STEPS {
+                        world.step()?;
+                        if stop == 0 && world.disk.ops() > op {
+                            return ends(&mut world, &mut luck);
+                        }
+                    }
+                    is_well_again(&mut world)?;
+                    ends(&mut world, &mut luck)
+                };
+                run().map_err(|what| format!("{kind:?}, {stop}: {what}"))?;
+                tally += Tally::of(&world);
+            }
+        }
+        Ok(tally)
+    });
+    println!("faults: {points} points, each failing once: {total:?}");
+    assert!(total.refused > points / 4, "{total:?}");
+}
+
+#[test]
+fn the_disk_may_be_full_from_any_point_on() {
+    let points = points();
+    let total = in_parallel(0..points, |op| {
+        let mut world = world(WORKLOAD);
+        let mut luck = Rng::new(op);
+        world.disk.full_at(op);
+        world.reopen(End::Closed)?;
+        world.steps(STEPS + 10)?;
+        if luck.chance(30) {
+            ends(&mut world, &mut luck)?;
+        }
+        is_well_again(&mut world)?;
+        ends(&mut world, &mut luck)?;
+        Ok(Tally::of(&world))
+    });
+    println!("faults: {points} points, full from each on: {total:?}");
+    assert!(total.refused > points, "{total:?}");
+}
+
+#[test]
+fn a_full_disk_says_so_and_goes_on_by_itself_when_there_is_room() {
+    let mut world = world(7);
+    world.reopen(End::Closed).unwrap();
+    world.put("r").unwrap();
+    let used: u64 = world.disk.names().iter().map(|name| world.disk.bytes(name).len() as u64).sum();
+    world.disk.full_after(Some(used));
+    while world.put_large("a").unwrap() {}
+    let why = world.health().unavailable.unwrap();
+    assert!(why.contains("the disk is full") && why.contains("make room"), "{why}");
+    // Readers go on, and so does who writes little enough.
+    world.check().unwrap();
+    world.disk.full_after(Some(used + (1 << 20)));
+    assert!(world.put_large("a").unwrap());
+    assert_eq!(world.health().unavailable, None);
+    is_well_again(&mut world).unwrap();
+}
+
+/// One disk through several bad times.
+fn round(seed: u64) -> Result<Tally, String> {
+    let mut world = world(seed);
+    let mut luck = Rng::new(!seed);
+    world.reopen(End::Closed)?;
+    for _ in 0..1 + luck.below(4) {
+        world.steps(luck.below(20))?;
+        for _ in 0..1 + luck.below(3) {
+            let at = world.disk.ops() + luck.below(12);
+            match luck.below(5) {
+                0 => world.disk.fail_syncs(true),
+                1 => world.disk.fail_writes(true),
+                2 => world.disk.full_at(at),
+                _ => world.disk.fail_at(at, ErrorKind::Other),
+            }
+            world.steps(luck.below(8))?;
+            if luck.chance(20) {
+                world.disk.heal();
+                world.steps(luck.below(4))?;
+            }
+        }
+        if luck.chance(70) {
+            is_well_again(&mut world)?;
+        }
+        world.disk.heal();
+        ends(&mut world, &mut luck)?;
+    }
+    Ok(Tally::of(&world))
+}
+
+#[test]
+fn whatever_fails_in_whatever_order_nothing_acknowledged_is_lost() {
+    let (rounds, from) = (setting("EVENT_HUB_POWER_ROUNDS", 300), setting("EVENT_HUB_POWER_FROM", 0));
+    let total = in_parallel(from..from + rounds, round);
+    println!("faults: {rounds} random rounds: {total:?}");
+    if rounds >= 100 {
+        assert!(total.refused > rounds && total.counts.lost_relaxed > 0, "{total:?}");
+    }
+}
