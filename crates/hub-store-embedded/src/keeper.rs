@@ -45,7 +45,7 @@ pub enum Desk {
 impl Desk {
     /// A desk, and the thread's end of it.
     pub fn new(shared: &Arc<Shared>, generation: u64) -> (Self, Option<(Keeper, Receiver<Job>)>) {
-        let keeper = Keeper { shared: shared.clone(), waiting: VecDeque::new(), generation };
+        let keeper = Keeper { shared: shared.clone(), waiting: VecDeque::new(), generation, upto: 0 };
         match shared.options.threads {
             Threads::None => (Self::Here(Arc::new(Mutex::new(keeper))), None),
             Threads::Own => {
@@ -71,6 +71,8 @@ pub struct Keeper {
     waiting: VecDeque<(Vec<Arc<Segment>>, Box<Manifest>)>,
     /// Of the last manifest.
     generation: u64,
+    /// The last segment that a manifest of ours covers.
+    upto: u64,
 }
 
 impl Keeper {
@@ -108,12 +110,16 @@ impl Keeper {
         self.prepare_next()?;
         while let Some((segments, image)) = self.waiting.front() {
             segments.iter().try_for_each(|segment| seal(&self.shared, segment))?;
-            let mut image = Manifest::clone(image);
-            self.generation += 1;
-            image.generation = self.generation;
-            image.next_kept = self.shared.next_kept.load(Relaxed);
-            image.segments = self.shared.rows(image.upto);
-            image.write(&*self.shared.disk)?;
+            // What recovery found full comes after what the first commit has filled: that image is the newer one.
+            if image.upto > self.upto {
+                let mut image = Manifest::clone(image);
+                self.generation += 1;
+                image.generation = self.generation;
+                image.next_kept = self.shared.next_kept.load(Relaxed);
+                image.segments = self.shared.rows(image.upto);
+                image.write(&*self.shared.disk)?;
+                self.upto = image.upto;
+            }
             self.waiting.pop_front();
         }
         let segments = self.shared.segments();

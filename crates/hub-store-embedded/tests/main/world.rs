@@ -3,8 +3,8 @@
 use super::model::{End, Model, Seen, Sent, Verdict};
 use super::tools::{Rng, now};
 use hub_core::store::{
-    CleanPolicy, Commit, EventStore, GroupRecord, Health, Progress, Record, StoreError,
-    SubscriptionRecord, Tries,
+    CleanPolicy, Commit, EventStore, GroupRecord, Health, Progress, Record, StoreError, SubscriptionRecord,
+    Tries,
 };
 use hub_proto::{Draft, EventId, GroupName, IdGenerator, NewEvent, Payload, TopicName};
 use hub_store_embedded::disk::sim::SimDisk;
