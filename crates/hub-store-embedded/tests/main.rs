@@ -1,17 +1,17 @@
 //! The embedded store: the conformance suite, and what it does when the disk does not play along.
 #![allow(clippy::unwrap_used)]
 
-#[path= "main/conformance.rs"]
+#[path = "main/conformance.rs"]
 mod conformance;
-#[path= "main/faults.rs"]
+#[path = "main/faults.rs"]
 mod faults;
-#[path= "main/kill.rs"]
+#[path = "main/kill.rs"]
 mod kill;
-#[path= "main/model.rs"]
+#[path = "main/model.rs"]
 mod model;
-#[path= "main/power.rs"]
+#[path = "main/power.rs"]
 mod power;
-#[path= "main/tools.rs"]
+#[path = "main/tools.rs"]
 mod tools;
-#[path= "main/world.rs"]
+#[path = "main/world.rs"]
 mod world;

@@ -419,7 +419,7 @@ impl Model {
     }
 
     fn same(&self, seen: &Seen) -> Verdict {
-        for topic in seen.events.keys().filter(|topic| !self.topics.contains_key(*topic)) {
+        if let Some(topic) = seen.events.keys().find(|topic| !self.topics.contains_key(*topic)) {
             return Err(format!("{topic} is there, and nobody made it"));
         }
         for (topic, log) in &self.topics {
