@@ -28,6 +28,10 @@ struct Series {
     limit: Samples,
     /// Events per sync.
     batch: Samples,
+    /// The share of the time in which the log is being written or synced.
+    busy: Samples,
+    /// What the disk took, to what it took the bare loop.
+    slower: Samples,
     p50: Samples,
     p99: Samples,
     /// The same of the bare loop.
@@ -82,12 +86,12 @@ async fn turn(place: &Place, scale: Scale, kind: Kind, series: &mut [Series; 4])
         hub.tape.cut();
         let (wall, latencies) = publish(&hub.bus, &topic, publishers, events).await?;
         hub.tape.settle().await;
-        let steps = hub.tape.cut();
+        let (steps, busy) = hub.tape.cut();
         let syncs = steps.iter().filter(|step| **step == Step::Sync).count();
         ensure!(syncs > 0, "nothing was recorded: the limit would be of nothing");
         let directory = hub.directory.path().to_owned();
         let bare = tokio::task::spawn_blocking(move || replay(&directory, &steps)).await??;
-        series.add(events, syncs, wall, &latencies, &bare);
+        series.add(events, syncs, wall, busy, &latencies, &bare);
     }
     hub.close().await
 }
@@ -123,7 +127,17 @@ pub async fn publish(
 }
 
 impl Series {
-    fn add(&mut self, events: usize, syncs: usize, wall: Duration, latencies: &Latencies, bare: &Bare) {
+    fn add(
+        &mut self,
+        events: usize,
+        syncs: usize,
+        wall: Duration,
+        busy: Duration,
+        latencies: &Latencies,
+        bare: &Bare,
+    ) {
+        self.busy.push(busy.as_secs_f64() / wall.as_secs_f64());
+        self.slower.push(busy.as_secs_f64() / bare.wall.as_secs_f64());
         self.rate.push(events as f64 / wall.as_secs_f64());
         self.limit.push(events as f64 / bare.wall.as_secs_f64());
         self.batch.push(events as f64 / syncs as f64);
@@ -151,6 +165,8 @@ fn tell(kind: Kind, series: &[Series; 4], report: &mut Report) {
             report.figure(figure.limited(times.map(Limit::AtLeast)));
         }
         report.figure(Figure::new(name("events per sync"), &series.batch, "events"));
+        report.figure(Figure::new(name("time in the disk"), &series.busy, "x"));
+        report.figure(Figure::new(name("time in the disk to the bare loop's"), &series.slower, "x"));
         report.figure(Figure::new(name("p50"), &series.p50, "us"));
         report.figure(Figure::new(name("p99"), &series.p99, "us"));
         let held = (kind == Kind::Durable && publishers == 64).then_some(Limit::AtMost(SLOWEST));

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What was done to the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +24,15 @@ pub struct Tape {
     steps: Mutex<Vec<Step>>,
     /// Everything that was ever done, to whatever file.
     done: AtomicU64,
+    /// Nanoseconds that the steps took.
+    busy: AtomicU64,
 }
 
 impl Tape {
-    /// Takes what was recorded since the last time.
-    pub fn cut(&self) -> Vec<Step> {
-        std::mem::replace(&mut *self.steps.lock(), Vec::with_capacity(1 << 18))
+    /// Takes what was recorded since the last time, and how long the disk took for it.
+    pub fn cut(&self) -> (Vec<Step>, Duration) {
+        let steps = std::mem::replace(&mut *self.steps.lock(), Vec::with_capacity(1 << 18));
+        (steps, Duration::from_nanos(self.busy.swap(0, Relaxed)))
     }
 
     /// Waits until nothing has been done to the disk for a moment: the next segment is ready, the last one sealed.
@@ -123,9 +126,10 @@ struct TapedFile {
 }
 
 impl TapedFile {
-    fn record(&self, step: Step) {
+    fn record(&self, step: Step, since: Instant) {
         self.tape.done.fetch_add(1, Relaxed);
         if self.log.load(Relaxed) {
+            self.tape.busy.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
             self.tape.steps.lock().push(step);
         }
     }
@@ -137,8 +141,9 @@ impl DiskFile for TapedFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let since = Instant::now();
         self.file.write_at(bytes, offset)?;
-        self.record(Step::Write(bytes.len() as u32));
+        self.record(Step::Write(bytes.len() as u32), since);
         Ok(())
     }
 
@@ -151,8 +156,9 @@ impl DiskFile for TapedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        let since = Instant::now();
         self.file.sync()?;
-        self.record(Step::Sync);
+        self.record(Step::Sync, since);
         Ok(())
     }
 }
