@@ -79,12 +79,20 @@ impl TopicState {
 
     /// Whether a reader may see a record.
     pub fn serves(&self, entry: &Entry) -> bool {
+        self.keeps(entry) && !self.lost.contains(entry.seq)
+    }
+
+    /// Whether a record should be there and is damaged.
+    pub fn is_lost(&self, entry: &Entry) -> bool {
+        self.keeps(entry) && self.lost.contains(entry.seq)
+    }
+
+    fn keeps(&self, entry: &Entry) -> bool {
         let seq = entry.seq;
         seq > self.meta.floor
             && seq <= self.meta.last
             && !entry.flags.has(Flags::PAST)
             && !self.meta.dead.contains(seq)
-            && !self.lost.contains(seq)
     }
 
     /// Takes note of records that went into a segment.

@@ -51,10 +51,14 @@ impl HealthBoard {
         }
     }
 
-    /// Something was found that is not what was written.
+    /// Something was found that is not what was written; how many records that concerns, or 1. What was said already
+    /// is not said again.
     pub fn found(&self, what: String, records: u64) {
-        tracing::error!(what, "damage");
         let mut board = self.0.lock();
+        if board.findings.contains(&what) {
+            return;
+        }
+        tracing::error!(what, "damage");
         board.damaged += records;
         if board.findings.len() < FINDINGS { board.findings.push(what) } else { board.more += 1 }
     }

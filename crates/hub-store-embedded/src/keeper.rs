@@ -2,6 +2,7 @@
 //! mostly gone.
 
 use crate::disk::Wait;
+use crate::format::header;
 use crate::manifest::{self, Copy, Manifest, write_file};
 use crate::options::Threads;
 use crate::rewrite;
@@ -127,6 +128,7 @@ impl Keeper {
             // One whose sidecar had to be made again.
             seal(&self.shared, segment)?;
         }
+        self.note_damage()?;
         if self.shared.tail().failed.is_none() {
             self.shared.health.working();
         }
@@ -151,6 +153,30 @@ impl Keeper {
     /// The last log segment that the manifest covers.
     fn covered(&self) -> io::Result<u64> {
         Ok(newest(&self.shared)?.map_or(0, |manifest| manifest.upto))
+    }
+
+    /// Writes down which segments were found damaged: they are kept as they are, also after the next start.
+    fn note_damage(&mut self) -> io::Result<()> {
+        let segments = self.shared.segments();
+        let damaged: Vec<SegmentId> = segments
+            .iter()
+            .filter(|segment| segment.damaged.load(Relaxed))
+            .map(|segment| segment.id)
+            .collect();
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        let Some(mut manifest) = newest(&self.shared)? else { return Ok(()) };
+        let mut news = false;
+        for row in manifest.segments.iter_mut().filter(|row| damaged.contains(&row.id)) {
+            news |= !std::mem::replace(&mut row.damaged, true);
+        }
+        if news {
+            self.generation += 1;
+            manifest.generation = self.generation;
+            manifest.write(&*self.shared.disk)?;
+        }
+        Ok(())
     }
 
     /// Puts what is left of some adjacent segments into their place.
@@ -201,6 +227,10 @@ fn newest(shared: &Shared) -> io::Result<Option<Box<Manifest>>> {
 /// Writes the sidecar of a segment, and gives the room back that it did not use.
 pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<()> {
     let end = segment.len();
+    if segment.file.size()? < header::LEN as u64 {
+        // There is nothing left to make a sidecar of; one that is there tells what was lost.
+        return Ok(());
+    }
     let bytes = match &*segment.index.read() {
         Index::Open(index) => sidecar::encode(index, segment.nonce, end),
         Index::Sealed(_) => return Ok(()),

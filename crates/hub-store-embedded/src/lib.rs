@@ -26,7 +26,8 @@
 //! | [`scan`] | reading a segment, telling a torn end from damage |
 //! | [`sidecar`], [`index`] | where records are |
 //! | `writer` | the commit |
-//! | `recover` | opening |
+//! | `recover`, `replay` | opening |
+//! | `losses` | what damage has cost, in words |
 //! | `lookup` | reading |
 //! | `clean`, `rewrite` | what goes, and how its room comes back |
 //! | `keeper` | sealing, preparing, rewriting, beside the commits |
@@ -39,10 +40,13 @@ mod health;
 pub mod index;
 mod keeper;
 mod lookup;
+mod losses;
 pub mod manifest;
 mod options;
+mod quarantine;
 mod rebuild;
 mod recover;
+mod replay;
 mod rewrite;
 pub mod scan;
 mod segment;

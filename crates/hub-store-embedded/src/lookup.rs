@@ -7,6 +7,7 @@ use crate::catalog::{Span, Topic};
 use crate::disk::Wait;
 use crate::format::entry::Past;
 use crate::index::{Entry, Flags, id_hash};
+use crate::losses::Losses;
 use crate::segment::{Segment, Stored, json_len};
 use crate::shared::Shared;
 use hub_core::Millis;
@@ -148,11 +149,22 @@ pub fn read(
                 None => return Ok(found),
             },
         };
+        let mut lost = Vec::new();
         for (entry, event) in entries.iter().zip(events) {
             match event {
                 Some(event) => found.push(event),
-                None => lose(shared, topic, &segment, entry),
+                None => lost.push(*entry),
             }
+        }
+        if let Some(behind) = entries[..count].last().filter(|_| !lost.is_empty()) {
+            lose(shared, topic, &segment, &lost);
+            // What is not there takes no room: an empty answer would be the end of the log.
+            fits = limit.gate();
+            for event in &found {
+                let _ = fits(Event::json(event).len());
+            }
+            at = behind.seq;
+            continue;
         }
         if count < entries.len() {
             break;
@@ -162,12 +174,20 @@ pub fn read(
     Ok(found)
 }
 
-/// A record is not what was written: it is a hole from now on, and everybody hears of it.
-fn lose(shared: &Shared, topic: &Topic, segment: &Segment, entry: &Entry) {
+/// Records are not what was written: they are holes from now on, and everybody hears of it.
+fn lose(shared: &Shared, topic: &Topic, segment: &Segment, entries: &[Entry]) {
+    let Some(first) = entries.first() else { return };
     segment.damaged.store(true, std::sync::atomic::Ordering::Relaxed);
-    if topic.state.lock().lost.insert(entry.seq) {
-        let place = shared.place(segment, u64::from(entry.offset));
-        shared.health.found(format!("{place}: seq {} of {} cannot be read", entry.seq, topic.name), 1);
+    let mut losses = Losses::default();
+    {
+        let mut state = topic.state.lock();
+        for entry in entries.iter().filter(|entry| state.lost.insert(entry.seq)) {
+            losses.add(&topic.name, entry.seq, entry.seq);
+        }
+    }
+    if !losses.is_empty() {
+        let place = shared.place(segment, u64::from(first.offset));
+        shared.health.found(format!("{place}: {losses} cannot be read"), losses.count());
     }
 }
 
@@ -228,7 +248,7 @@ fn one(
     let events = segment.events(&[entry], &topic.name, wait).map_err(|error| failed(shared, &error))?;
     let event = events.into_iter().next().flatten();
     if event.is_none() {
-        lose(shared, topic, segment, &entry);
+        lose(shared, topic, segment, &[entry]);
     }
     Ok(event)
 }
@@ -249,7 +269,7 @@ pub fn newest(shared: &Shared, topic: &Topic, key: &str, wait: Wait) -> Answer<O
                 {
                     return Ok(Some(event));
                 }
-                if topic.state.lock().lost.contains(entry.seq) {
+                if topic.state.lock().is_lost(&entry) {
                     // Not an older one, and not none: nobody knows what this key is now.
                     let place = shared.place(segment, u64::from(entry.offset));
                     let what = format!("seq {} of {} cannot be read: {place}", entry.seq, topic.name);

@@ -133,7 +133,7 @@ pub fn write(shared: &Shared, run: &[Arc<Segment>]) -> io::Result<Option<Written
         shared,
         file: file.clone(),
         seal: Seal::new(nonce),
-        buffer: Header { number, nonce, after_commit: 0, prev_end: 0 }.encode(),
+        buffer: Header { number, nonce, after_commit: 0, prev_end: 0, bytes: 0 }.encode(),
         at: 0,
         index: SegmentIndex::default(),
         dropped: BTreeMap::new(),
@@ -181,7 +181,11 @@ impl Out<'_> {
             }
         }
         for number in topics {
-            let Some(topic) = self.shared.catalog.numbered(number) else { return Ok(false) };
+            let Some(topic) = self.shared.catalog.numbered(number) else {
+                // Whoever chooses next is not to choose them again.
+                run.iter().for_each(|segment| segment.damaged.store(true, Relaxed));
+                return Ok(false);
+            };
             self.seal.topic(&mut self.buffer, number, &topic.name);
             for segment in run {
                 if !self.copy(&topic, segment)? {

@@ -9,14 +9,18 @@
 
 use crate::disk::{DiskFile, Wait};
 use crate::format::entry::{Entry, Mark};
-use crate::format::frame::{Frame, HEADER, NoFrame, Seal, kind};
-use crate::format::header;
+use crate::format::frame::{self, Frame, HEADER, NoFrame, Seal, kind};
+use crate::format::{header, record};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 
 /// Bytes read at once.
 const CHUNK: usize = 1 << 20;
+/// Frames up to this long are looked for without a second thought.
+const CHEAP: usize = 1 << 14;
+/// Bytes of the content of a longer one that say whether it can be one.
+const LONG: usize = 36;
 
 /// A stretch of a file that is not what was written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,11 +78,12 @@ pub fn scan(
     // Commits that nothing says are synced, yet.
     let mut waiting: VecDeque<(u64, u64)> = VecDeque::new();
     if limit > size {
-        let what = format!("the file has {size} bytes, the next segment says {limit}");
+        let what = format!("the file ends at byte {size}, {limit} bytes of it count");
         out.damage.push(Damage { bytes: size..limit, what });
     }
     // The frames of the commit at hand.
     let mut frames: Vec<(u64, usize)> = Vec::new();
+    let mut evidence = Evidence::default();
     let mut at = out.end;
     while at < window.limit {
         match window.frame(seal, at)? {
@@ -86,7 +91,7 @@ pub fn scan(
                 let mark = window.mark(seal, at)?.filter(|mark| mark.number > out.last);
                 let Some(mark) = mark else {
                     // Left over from a commit that was given up: it does not count, nor does what led to it.
-                    if end.is_none() && !later_synced(&mut window, seal, at + len as u64, out.last)? {
+                    if end.is_none() && !evidence.above(&mut window, seal, at + len as u64, out.last)? {
                         break;
                     }
                     out.damage
@@ -111,10 +116,10 @@ pub fn scan(
                 at += len as u64;
             }
             None => {
-                if end.is_none() && !later_synced(&mut window, seal, at, out.last)? {
+                if end.is_none() && !evidence.above(&mut window, seal, at, out.last)? {
                     break;
                 }
-                let next = window.next_frame(seal, at + 1)?.unwrap_or(window.limit);
+                let next = window.next_frame(seal, at + 1)?.map_or(window.limit, |(next, ..)| next);
                 let what = "no frame of this segment: its checksum is wrong, or its length".into();
                 out.damage.push(Damage { bytes: at..next, what });
                 // What came before it in the same commit was safe.
@@ -157,18 +162,38 @@ fn deliver(
     Ok(())
 }
 
-/// Whether anything from `at` on says that a commit above `last` was synced.
-fn later_synced(window: &mut Window<'_>, seal: Seal, mut at: u64, last: u64) -> io::Result<bool> {
-    while let Some(next) = window.next_frame(seal, at)? {
-        if let Some(mark) = window.mark(seal, next)?
-            && mark.number > last
-            && mark.synced > last
-        {
-            return Ok(true);
+/// What the rest of a segment says about commits being safe. It is read once, when it is first asked for.
+#[derive(Default)]
+struct Evidence {
+    /// Where marks are, and up to which commit they and all that follow vouch: descending.
+    marks: Option<Vec<(u64, u64)>>,
+}
+
+impl Evidence {
+    /// Whether anything from `at` on says that a commit above `last` was synced.
+    fn above(&mut self, window: &mut Window<'_>, seal: Seal, at: u64, last: u64) -> io::Result<bool> {
+        if self.marks.is_none() {
+            self.marks = Some(Self::read(window, seal, at)?);
         }
-        at = next + window.frame(seal, next)?.map_or(1, |(_, len)| len as u64);
+        let marks = self.marks.as_deref().unwrap_or_default();
+        let next = marks.partition_point(|(offset, _)| *offset < at);
+        Ok(marks.get(next).is_some_and(|(_, upto)| *upto > last))
     }
-    Ok(false)
+
+    fn read(window: &mut Window<'_>, seal: Seal, mut at: u64) -> io::Result<Vec<(u64, u64)>> {
+        let mut marks: Vec<(u64, u64)> = Vec::new();
+        while let Some((next, kind, len)) = window.next_frame(seal, at)? {
+            if kind == kind::MARK
+                && let Some(mark) = window.mark(seal, next)?
+            {
+                let upto = mark.number.min(mark.synced);
+                while marks.pop_if(|(_, before)| *before <= upto).is_some() {}
+                marks.push((next, upto));
+            }
+            at = next + len as u64;
+        }
+        Ok(marks)
+    }
 }
 
 fn leading_zeros(bytes: &[u8]) -> usize {
@@ -229,8 +254,8 @@ impl Window<'_> {
         })
     }
 
-    /// The first place from `at` on where there is a frame.
-    fn next_frame(&mut self, seal: Seal, mut at: u64) -> io::Result<Option<u64>> {
+    /// The first place from `at` on where there is a frame, its kind and its length.
+    fn next_frame(&mut self, seal: Seal, mut at: u64) -> io::Result<Option<(u64, u8, usize)>> {
         while at + HEADER as u64 <= self.limit {
             // Most of what is looked through is preallocated.
             let zeros = match self.at(at, HEADER)? {
@@ -243,12 +268,39 @@ impl Window<'_> {
                 self.forget_before(at);
                 continue;
             }
-            if self.frame(seal, at)?.is_some() {
-                return Ok(Some(at));
+            if self.may_be_frame(at)?
+                && let Some((kind, len)) = self.frame(seal, at)?
+            {
+                return Ok(Some((at, kind, len)));
             }
             at += 1;
+            self.forget_before(at);
         }
         Ok(None)
+    }
+
+    /// Whether it is worth it to check a checksum here. In bytes that mean nothing, one length in 256 is one, of 8 MiB
+    /// on average: a segment of them would take minutes.
+    fn may_be_frame(&mut self, at: u64) -> io::Result<bool> {
+        let Some(bytes) = self.at(at, HEADER)? else { return Ok(false) };
+        let (len, kind) = (u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]), bytes[8]);
+        let (end, cheap) = (u64::from(len) + 8, len as usize <= CHEAP);
+        if len == 0 || end > frame::MAX as u64 || at + end > self.limit {
+            return Ok(false);
+        }
+        if cheap {
+            return Ok(true);
+        }
+        let Some(content) = self.at(at + HEADER as u64, LONG)? else { return Ok(false) };
+        let high = |at: usize| content[at + 6] == 0 && content[at + 7] == 0;
+        Ok(match kind {
+            kind::EVENT => content[12..].starts_with(b"{\"id\":\""),
+            // Seqs, times and sizes of this world.
+            kind::CLEANED => [4, 12, 20, 28].into_iter().all(high),
+            // A name's length.
+            record::GROUP..=record::SUBSCRIPTION_GONE => content[2..4] == [0, 0],
+            _ => false,
+        })
     }
 
     /// The last byte from `at` on that is not zero.

@@ -136,9 +136,24 @@ impl Segment {
         Self { id, file, nonce, seal: Seal::new(nonce), end, damaged, whole: OnceLock::new(), index }
     }
 
+    /// A segment whose file is gone; it is kept in mind.
+    pub fn absent(id: SegmentId, nonce: u64, end: u64, index: Index) -> Self {
+        let segment = Self::new(id, Arc::new(Absent), nonce, end, index);
+        segment.damaged.store(true, Relaxed);
+        segment
+    }
+
     /// Bytes that count.
     pub fn len(&self) -> u64 {
         self.end.load(Relaxed)
+    }
+
+    /// The topics it has records of.
+    pub fn topics(&self) -> Vec<u32> {
+        match &*self.index.read() {
+            Index::Open(index) => index.topics.keys().copied().collect(),
+            Index::Sealed(sidecar) => sidecar.topics().iter().map(|part| part.number).collect(),
+        }
     }
 
     /// Entries of a topic from a seq on.
@@ -260,6 +275,31 @@ impl Segment {
             rest = &rest[count..];
         }
         Ok(events)
+    }
+}
+
+/// The file of a segment that is gone.
+struct Absent;
+
+impl DiskFile for Absent {
+    fn read_at(&self, _: &mut [u8], _: u64, _: Wait) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn set_len(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Err(io::ErrorKind::NotFound.into())
     }
 }
 

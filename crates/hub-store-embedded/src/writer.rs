@@ -591,7 +591,7 @@ fn begin_with(
 ) -> io::Result<Begun> {
     let nonce = random();
     let id = SegmentId::Log(number);
-    let mut bytes = Header { number, nonce, after_commit, prev_end }.encode();
+    let mut bytes = Header { number, nonce, after_commit, prev_end, bytes: file.size()? }.encode();
     bytes.extend_from_slice(&frames(Seal::new(nonce)));
     file.write_at(&bytes, 0)?;
     file.sync()?;

@@ -3,10 +3,14 @@
 
 #[path = "main/conformance.rs"]
 mod conformance;
+#[path = "main/damage.rs"]
+mod damage;
 #[path = "main/faults.rs"]
 mod faults;
 #[path = "main/kill.rs"]
 mod kill;
+#[path = "main/ledger.rs"]
+mod ledger;
 #[path = "main/model.rs"]
 mod model;
 #[path = "main/power.rs"]
