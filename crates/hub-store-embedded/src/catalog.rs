@@ -66,7 +66,7 @@ pub struct TopicState {
     pub spans: Vec<Span>,
     /// Records that turned out to be damaged: skipped.
     pub lost: RoaringTreemap,
-    /// Raised when records change places: whoever read an index before looks again.
+    /// Raised when records change places or go: whoever read an index before looks again.
     pub moves: u64,
 }
 
@@ -122,6 +122,8 @@ impl TopicState {
         meta.bytes = meta.bytes.saturating_sub(cleaned.bytes);
         meta.dead |= &cleaned.dead;
         meta.dead.remove_range(..=meta.floor);
+        // Who holds the newest record of a key, as of before, looks for the one that has overtaken it.
+        self.moves += 1;
     }
 }
 

@@ -11,6 +11,8 @@ mod faults;
 mod kill;
 #[path = "main/ledger.rs"]
 mod ledger;
+#[path = "main/load.rs"]
+mod load;
 #[path = "main/model.rs"]
 mod model;
 #[path = "main/power.rs"]
