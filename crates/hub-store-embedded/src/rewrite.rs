@@ -10,7 +10,7 @@ use crate::format::frame::Seal;
 use crate::format::header::{self, Header};
 use crate::index::{Entry, Flags, Item, SegmentIndex, id_hash};
 use crate::keeper::seal;
-use crate::segment::{Index, Segment, SegmentId, Stored};
+use crate::segment::{Index, Pasts, Segment, SegmentId, Stored};
 use crate::shared::Shared;
 use crate::writer::random;
 use roaring::RoaringTreemap;
@@ -103,6 +103,8 @@ pub fn choose(shared: &Shared, covered: u64) -> Option<Vec<Arc<Segment>>> {
             SegmentId::Kept(_) => *segment.whole.get_or_init(|| share.live),
         };
         let worth = share.live * 2 <= whole && (share.live < whole || share.all == 0);
+        let forgotten = forgotten(shared, segment);
+        let worth = worth || forgotten > 0 && forgotten * 2 >= share.all;
         if worth && run_bytes + live <= max {
             run.push(segment.clone());
             run_bytes += live;
@@ -121,6 +123,56 @@ pub fn choose(shared: &Shared, covered: u64) -> Option<Vec<Arc<Segment>>> {
         }
     }
     (!run.is_empty()).then_some(run)
+}
+
+/// Records of a kept segment that are gone and need not be remembered any more either.
+fn forgotten(shared: &Shared, segment: &Segment) -> u64 {
+    if matches!(segment.id, SegmentId::Log(_)) {
+        return 0;
+    }
+    let pasts = match segment.pasts.get() {
+        Some(pasts) => pasts,
+        // What cannot be read is not rewritten; who does read it says so.
+        None => match pasts(shared, segment) {
+            Ok(pasts) => segment.pasts.get_or_init(|| pasts),
+            Err(_) => return 0,
+        },
+    };
+    let over = |past: &&Pasts| {
+        let topic = shared.catalog.numbered(past.topic);
+        topic.is_some_and(|topic| past.committed < topic.state.lock().meta.ids_since)
+    };
+    pasts.iter().filter(over).map(|past| past.count).sum()
+}
+
+fn pasts(shared: &Shared, segment: &Segment) -> io::Result<Vec<Pasts>> {
+    let mut found = Vec::new();
+    for number in topics(segment) {
+        let Some(topic) = shared.catalog.numbered(number) else { continue };
+        let (mut from, mut count, mut last) = (0, 0, None);
+        loop {
+            let entries = shared.ask(segment, || segment.entries(number, from, CHUNK, Wait::Yes))?;
+            let Some(end) = entries.last() else { break };
+            from = end.seq + 1;
+            let pasts = entries.iter().filter(|entry| entry.flags.has(Flags::PAST));
+            (count, last) = pasts.fold((count, last), |(count, _), entry| (count + 1, Some(entry.offset)));
+        }
+        if let Some(offset) = last
+            && let Some(Stored::Past(past)) = segment.frame(offset, &topic.name, Wait::Yes)?
+        {
+            // Commit times do not decrease: the last one is the newest.
+            found.push(Pasts { topic: number, count, committed: past.committed });
+        }
+    }
+    Ok(found)
+}
+
+/// The topics that have something in a segment.
+fn topics(segment: &Segment) -> BTreeSet<u32> {
+    match &*segment.index.read() {
+        Index::Open(index) => index.topics.keys().copied().collect(),
+        Index::Sealed(sidecar) => sidecar.topics().iter().map(|part| part.number).collect(),
+    }
 }
 
 /// Writes what is left of some neighbours. `None` if one of them turned out to be damaged.
@@ -173,13 +225,7 @@ struct Out<'a> {
 impl Out<'_> {
     /// Copies topic by topic; false if something could not be read.
     fn fill(&mut self, run: &[Arc<Segment>]) -> io::Result<bool> {
-        let mut topics = BTreeSet::new();
-        for segment in run {
-            match &*segment.index.read() {
-                Index::Open(index) => topics.extend(index.topics.keys().copied()),
-                Index::Sealed(sidecar) => topics.extend(sidecar.topics().iter().map(|part| part.number)),
-            }
-        }
+        let topics: BTreeSet<u32> = run.iter().flat_map(|segment| topics(segment)).collect();
         for number in topics {
             let Some(topic) = self.shared.catalog.numbered(number) else {
                 // Whoever chooses next is not to choose them again.

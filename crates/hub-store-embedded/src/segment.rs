@@ -110,8 +110,21 @@ pub struct Segment {
     pub damaged: AtomicBool,
     /// Records that were not gone when it was first looked at: what it is measured by.
     pub whole: OnceLock<u64>,
+    /// What is left in it of records that are gone.
+    pub pasts: OnceLock<Vec<Pasts>>,
     /// Its index.
     pub index: RwLock<Index>,
+}
+
+/// What is left of a topic's records that are gone.
+#[derive(Clone, Copy, Debug)]
+pub struct Pasts {
+    /// The topic's number.
+    pub topic: u32,
+    /// How many.
+    pub count: u64,
+    /// The commit time of the newest.
+    pub committed: u64,
 }
 
 impl fmt::Debug for Segment {
@@ -133,7 +146,8 @@ impl Segment {
     /// A segment over its file.
     pub fn new(id: SegmentId, file: Arc<dyn DiskFile>, nonce: u64, end: u64, index: Index) -> Self {
         let (end, damaged, index) = (AtomicU64::new(end), AtomicBool::new(false), RwLock::new(index));
-        Self { id, file, nonce, seal: Seal::new(nonce), end, damaged, whole: OnceLock::new(), index }
+        let (whole, pasts) = (OnceLock::new(), OnceLock::new());
+        Self { id, file, nonce, seal: Seal::new(nonce), end, damaged, whole, pasts, index }
     }
 
     /// A segment whose file is gone; it is kept in mind.
