@@ -73,7 +73,7 @@ fn key_of(publisher: usize, n: u64) -> String {
 }
 
 fn is_tombstone(publisher: usize, n: u64) -> bool {
-    key_of(publisher, n).ends_with(['1', '3']) && n % 5 == 0
+    key_of(publisher, n).ends_with(['1', '3']) && n.is_multiple_of(5)
 }
 
 /// What publishers know.
@@ -191,7 +191,10 @@ async fn follow(store: Arc<EmbeddedStore>, book: Arc<Book>, topic: &'static str)
                 "compacted" => assert!(seq > after, "{topic}: {seq} after {after}"),
                 // Where something is missing, everything up to there is gone.
                 _ => {
-                    assert!(seq == after + 1 || seq > after && cleaned >= seq, "{topic}: {seq} after {after}")
+                    assert!(
+                        seq == after + 1 || seq > after && cleaned >= seq,
+                        "{topic}: {seq} after {after}"
+                    );
                 }
             }
             book.check(&event);

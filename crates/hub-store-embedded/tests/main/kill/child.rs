@@ -113,7 +113,7 @@ async fn keep_publishing(bus: Bus, number: u64, ids: Arc<IdGenerator>) {
     let topic = TOPICS[number as usize % TOPICS.len()];
     // Ids in the order of time and ids in none are looked up in different ways.
     let mut random = Random::new(u64::from_be_bytes(ids.next(bus.now()).to_bytes()[8..].try_into().unwrap()));
-    let in_order = number / TOPICS.len() as u64 % 2 == 0;
+    let in_order = (number / TOPICS.len() as u64).is_multiple_of(2);
     let mut sent = Vec::new();
     loop {
         let id = match in_order {
@@ -139,7 +139,8 @@ async fn consume(bus: Bus, topic: &'static str) {
         say(format_args!("took {topic} {} {}", event.seq(), event.id()));
         expect("acking", delivery.ack());
         count += 1;
-        if count % 20 == 0 {
+        if count == 20 {
+            count = 0;
             let cursor = expect("asking for the cursor", bus.get_cursor(topic, GROUP).await);
             expect("saving", bus.flush().await);
             say(format_args!("saved {topic} {}", cursor.map_or(0, |cursor| cursor.seq)));

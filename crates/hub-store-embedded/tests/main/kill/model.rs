@@ -252,7 +252,7 @@ impl Known {
         let removed = bounds.first > 1;
         match topic.as_str() {
             "bounded" => {
-                assert!(!removed || bytes + FILLING + AROUND > BOUNDED_BYTES, "too much went: {bounds:?}")
+                assert!(!removed || bytes + FILLING + AROUND > BOUNDED_BYTES, "too much went: {bounds:?}");
             }
             "durable" | "relaxed" => assert!(!removed, "{topic}: {bounds:?}"),
             _ => {}
