@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: the simulator of hub-core, alone and at any length.
+//! `cargo xtask sim`: the simulator of hub-core over every store that can lose power, alone and at any length.
 
 use std::process::{Command, ExitCode};
 
@@ -13,7 +13,8 @@ pub const USAGE: &str = "\
 usage: cargo xtask sim [--seeds N] [--from SEED] [--steps N]
 
 Drives the engine through random histories (publishes, acks, crashes, clock jumps, store errors) and compares it with a
-model after every step. A failure prints its seed; `cargo xtask sim --from SEED --seeds 1` runs it again.
+model after every step: over the memory store, and over the embedded one on a disk that loses power. A failure prints
+its seed; `cargo xtask sim --from SEED --seeds 1` runs it again.
 
   --seeds N     how many seeds
   --from SEED   the first one
@@ -37,8 +38,8 @@ pub struct Scope {
 
 /// The simulator over `scope`, printing as it goes.
 pub fn command(workspace: &Workspace, scope: Scope) -> Command {
-    let mut command =
-        workspace.cargo(["test", "--profile", "sim", "-p", "hub-core", "--features", "testkit"]);
+    let mut command = workspace.cargo(["test", "--profile", "sim", "--features", "testkit"]);
+    command.args(["-p", "hub-core", "-p", "hub-store-embedded", "--no-fail-fast"]);
     command.args(["--test", "sim", "--", "--nocapture"]);
     let variables = [
         ("EVENT_HUB_SIM_SEEDS", scope.seeds),

@@ -25,12 +25,15 @@ fails does not stop the others. The last line says how many checks and tests pas
 only if none failed.
 
   --quick   a short simulation (200 seeds), and no building of cargo-deny
-  --full    a long simulation (20,000 seeds; without a flag 2,000), and a hub that is killed 200 times (otherwise 5)
+  --full    a long simulation (20,000 seeds; without a flag 2,000), a hub that is killed 200 times (otherwise 5), and
+            10,000 rounds of power losses and failing disks (otherwise 300)
 
 Builds go to CARGO_TARGET_DIR, or to a cache outside the clone: $EVENT_HUB_CACHE, or $XDG_CACHE_HOME/event-hub, or
 ~/.cache/event-hub. Tests run under cargo-nextest if it is installed.";
 
 const EXAMPLE: &str = "crates/hub-core/examples/in_process.rs";
+/// Random power losses of the embedded store, and as many rounds of a failing disk, with `--full`.
+const POWER_ROUNDS: u64 = 10_000;
 const NOT_BUILT: &str = "the tests did not build";
 
 /// How much to do.
@@ -65,6 +68,7 @@ impl Effort {
     fn settings(self, command: &mut Command) {
         if self == Self::Full {
             command.env(crash::ROUNDS, crash::MANY.to_string());
+            command.env("EVENT_HUB_POWER_ROUNDS", POWER_ROUNDS.to_string());
         }
     }
 }

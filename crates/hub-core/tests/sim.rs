@@ -2,8 +2,6 @@
 
 use hub_core::MemoryStore;
 use hub_core::testkit::sim;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |value| {
@@ -16,37 +14,12 @@ fn setting(name: &str, default: u64) -> u64 {
 fn the_engine_keeps_every_promise_whatever_happens() {
     let (seeds, from) = (setting("EVENT_HUB_SIM_SEEDS", 200), setting("EVENT_HUB_SIM_FROM", 0));
     let steps = setting("EVENT_HUB_SIM_STEPS", 500) as usize;
-    let (next, failed) = (AtomicU64::new(from), AtomicBool::new(false));
-    let total = Mutex::new(sim::Stats::default());
     let started = std::time::Instant::now();
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Relaxed);
-            if seed >= from + seeds || failed.load(Relaxed) {
-                return;
-            }
-            match sim::run(seed, steps) {
-                Ok(stats) => *total.lock().expect("nobody panics with it") += stats,
-                Err(failure) => {
-                    if !failed.swap(true, Relaxed) {
-                        eprintln!("{}", failure.to_string().lines().next().unwrap_or_default());
-                        eprintln!("{}", sim::shrink(*failure, MemoryStore::new));
-                    }
-                }
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(work);
-        }
+    let total = sim::run_seeds(from..from + seeds, steps, |_| MemoryStore::new());
+    let total = total.unwrap_or_else(|failure| {
+        panic!("{failure}\nrun it alone with EVENT_HUB_SIM_FROM={} and EVENT_HUB_SIM_SEEDS=1", failure.seed)
     });
-    let total = total.into_inner().expect("nobody panics with it");
     println!("{seeds} seeds of {steps} steps in {:.1?}: {total:?}", started.elapsed());
-    assert!(
-        !failed.into_inner(),
-        "a seed failed, see above; run it alone with EVENT_HUB_SIM_FROM and EVENT_HUB_SIM_SEEDS=1"
-    );
     // A simulator that does nothing finds nothing.
     if steps >= 500 && seeds >= 50 {
         let per_seed = |count: u64| count / seeds;

@@ -17,6 +17,8 @@ mod load;
 mod model;
 #[path = "main/power.rs"]
 mod power;
+#[path = "main/threads.rs"]
+mod threads;
 #[path = "main/tools.rs"]
 mod tools;
 #[path = "main/world.rs"]

@@ -19,8 +19,11 @@ pub use op::Op;
 
 use crate::store::EventStore;
 use crate::store::memory::MemoryStore;
+use parking_lot::Mutex;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What the simulated hub stores its data in, and what a crash does to it.
 pub trait SimStore {
@@ -107,7 +110,50 @@ impl std::ops::AddAssign for Stats {
 
 /// Runs one seed over the memory store.
 pub fn run(seed: u64, steps: usize) -> Result<Stats, Box<Failure>> {
-    run_ops(seed, &op::generate(seed, steps), MemoryStore::new())
+    run_over(seed, steps, MemoryStore::new())
+}
+
+/// Runs one seed over a given store.
+pub fn run_over(seed: u64, steps: usize, store: impl SimStore) -> Result<Stats, Box<Failure>> {
+    run_ops(seed, &op::generate(seed, steps), store)
+}
+
+/// Runs many seeds on all cores, each over a store of its own, which may depend on the seed. The first that fails comes
+/// back shrunk.
+pub fn run_seeds<S: SimStore>(
+    seeds: Range<u64>,
+    steps: usize,
+    store: impl Fn(u64) -> S + Sync,
+) -> Result<Stats, Box<Failure>> {
+    let next = AtomicU64::new(seeds.start);
+    let outcome = Mutex::new((Stats::default(), None));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            match run_over(seed, steps, store(seed)) {
+                Ok(stats) => outcome.lock().0 += stats,
+                Err(failure) => {
+                    next.store(seeds.end, Relaxed);
+                    outcome.lock().1.get_or_insert(failure);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    match outcome.into_inner() {
+        (stats, None) => Ok(stats),
+        (_, Some(failure)) => {
+            let seed = failure.seed;
+            Err(Box::new(shrink(*failure, || store(seed))))
+        }
+    }
 }
 
 /// Runs given steps over a given store.

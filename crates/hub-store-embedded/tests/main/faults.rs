@@ -193,3 +193,61 @@ fn whatever_fails_in_whatever_order_nothing_acknowledged_is_lost() {
         assert!(total.refused > rounds && total.counts.lost_relaxed > 0, "{total:?}");
     }
 }
+
+/// What holds when the disk says that it has synced, and has not, and the power fails.
+///
+/// The store cannot know. Either it refuses to open and says why; or it opens and reports damage; or what is missing is
+/// what came last, whole commits, and nothing from before the lie: as if the power had failed earlier. In each case an
+/// event it serves is one that was written, in its place, byte for byte.
+#[test]
+fn a_disk_that_lies_loses_the_end_or_is_found_out() {
+    let total = in_parallel(0..setting("EVENT_HUB_POWER_ROUNDS", 300), |seed| {
+        let mut world = world(seed);
+        let mut luck = Rng::new(!seed);
+        world.reopen(End::Closed)?;
+        world.steps(luck.below(25))?;
+        // Everything so far is safe.
+        world.put("a")?;
+        world.model.begin_lies();
+        world.disk.lie_syncs(true);
+        world.steps(1 + luck.below(15))?;
+        world.lose_power(luck.next());
+        let mut lies = Lies::default();
+        match world.open() {
+            Err(error) => {
+                let said = error.to_string();
+                if !said.contains("doctor") && !said.contains("is not what an event-hub store writes") {
+                    return Err(format!("it refuses without help: {said}"));
+                }
+                lies.refused += 1;
+            }
+            Ok(()) => {
+                let (lost, damaged) = world.model.after_lies(world.store())?;
+                lies.damaged += u64::from(damaged);
+                lies.shortened += u64::from(!damaged && lost > 0);
+                lies.whole += u64::from(!damaged && lost == 0);
+            }
+        }
+        Ok(lies)
+    });
+    println!("faults: after lies and a power loss: {total:?}");
+    assert!(total.shortened > 0 && total.whole > 0, "{total:?}");
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lies {
+    refused: u64,
+    damaged: u64,
+    shortened: u64,
+    whole: u64,
+}
+
+impl std::ops::AddAssign for Lies {
+    fn add_assign(&mut self, other: Self) {
+        self.refused += other.refused;
+        self.damaged += other.damaged;
+        self.shortened += other.shortened;
+        self.whole += other.whole;
+    }
+}

@@ -5,7 +5,7 @@
 
 use super::tools::{now, page};
 use hub_core::store::{
-    Appended, CleanPolicy, Committed, EventStore, Image, Record, StoredGroup, SubscriptionRecord,
+    Appended, CleanPolicy, Committed, EventStore, Health, Image, Record, StoredGroup, SubscriptionRecord,
 };
 use hub_proto::{Draft, Event, EventId, GroupName, Key, TopicName};
 use hub_store_embedded::EmbeddedStore;
@@ -122,6 +122,8 @@ pub struct Model {
     /// Answered commits of relaxed events that nothing has synced since, oldest first.
     unsynced: Vec<Vec<(TopicName, u64)>>,
     open: Vec<Open>,
+    /// Every commit since the disk began to lie, in order: where it put which events.
+    lies: Option<Vec<Vec<(TopicName, u64)>>>,
     /// For the summary.
     pub counts: Counts,
 }
@@ -248,6 +250,9 @@ impl Model {
                 }
                 Err(_) => unreachable!("none failed"),
             }
+        }
+        if let Some(lies) = &mut self.lies {
+            lies.push(written.clone());
         }
         self.counts.records += records.len() as u64;
         records.into_iter().for_each(|record| self.record(record));
@@ -416,6 +421,58 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    /// From now on the disk lies about what it has synced.
+    pub fn begin_lies(&mut self) {
+        self.lies = Some(Vec::new());
+    }
+
+    /// After that and a power loss: what is served was written, and if nothing is said to be damaged, what is missing is
+    /// the end. Answers how many events are missing, and whether damage was found.
+    pub fn after_lies(&self, store: &EmbeddedStore) -> Result<(u64, bool), String> {
+        let text = |error: hub_core::store::StoreError| error.to_string();
+        let mut found: BTreeSet<(TopicName, u64)> = BTreeSet::new();
+        for (topic, log) in &self.topics {
+            let mut last = 0;
+            for event in now(store.read(topic, 0, page(100_000))).map_err(text)? {
+                let given = log.events.get(&event.seq());
+                if event.seq() <= last || given.is_none_or(|given| given.json() != event.json()) {
+                    return Err(format!("{topic} serves {event:?} after {last}; it was {given:?}"));
+                }
+                last = event.seq();
+                found.insert((topic.clone(), last));
+            }
+        }
+        // Some damage is found when it is read.
+        let damaged = store.health() != Health::default();
+        let lies = self.lies.as_deref().unwrap_or_default();
+        let told: BTreeSet<&(TopicName, u64)> = lies.iter().flatten().collect();
+        let mut lost = 0;
+        for (topic, log) in &self.topics {
+            for at in log.present.iter().map(|&seq| (topic.clone(), seq)) {
+                if !found.contains(&at) {
+                    lost += 1;
+                    if !damaged && !told.contains(&at) {
+                        return Err(format!(
+                            "{at:?} was safe before the lies, and nobody says that it is gone"
+                        ));
+                    }
+                }
+            }
+        }
+        let mut ended = false;
+        for commit in lies.iter().filter(|_| !damaged) {
+            // What was cleaned away meanwhile says nothing.
+            let mut there = commit.iter().filter(|(topic, seq)| self.topics[topic].present.contains(seq));
+            let count = there.clone().count();
+            let there = there.by_ref().filter(|at| found.contains(at)).count();
+            if there > 0 && (ended || there < count) {
+                return Err(format!("of {commit:?} {there} are there; something before it is not: {ended}"));
+            }
+            ended |= there < count;
+        }
+        Ok((lost, damaged))
     }
 
     fn same(&self, seen: &Seen) -> Verdict {
