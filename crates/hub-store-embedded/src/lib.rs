@@ -25,7 +25,8 @@
 //! | [`format`] | what the bytes mean; `docs/storage.md` draws them |
 //! | [`scan`] | reading a segment, telling a torn end from damage |
 //! | [`sidecar`], [`index`] | where records are |
-//! | `writer` | the commit |
+//! | `plan`, `pipeline` | the commit |
+//! | `writer` | from one segment to the next; after an error |
 //! | `recover`, `replay` | opening |
 //! | `losses` | what damage has cost, in words |
 //! | `lookup` | reading |
@@ -43,6 +44,8 @@ mod lookup;
 mod losses;
 pub mod manifest;
 mod options;
+mod pipeline;
+mod plan;
 mod quarantine;
 mod rebuild;
 mod recover;

@@ -6,9 +6,11 @@ use crate::disk::{Disk, RealDisk, Wait};
 use crate::keeper::{Desk, Job};
 use crate::lookup::{self, Answer, Failed, told};
 use crate::options::{Options, Threads};
+use crate::pipeline::{Help, Pipeline};
+use crate::plan::Batch;
 use crate::recover::{self, OpenError, Recovered};
 use crate::shared::Shared;
-use crate::writer::{Batch, Writer};
+use crate::writer::Writer;
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
 use hub_core::store::{
@@ -21,10 +23,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// After a failed sync, the next try comes after this.
 const RETRY: Duration = Duration::from_millis(100);
@@ -32,19 +33,11 @@ const RETRY: Duration = Duration::from_millis(100);
 /// A store in a directory. See the crate's documentation.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
-    writer: Arc<Mutex<Writer>>,
+    pipeline: Arc<Pipeline>,
     desk: Desk,
-    /// The way to the thread that commits.
-    commits: Mutex<Option<SyncSender<Request>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// One cleaning at a time.
     cleaning: Arc<Mutex<()>>,
-}
-
-/// A batch, and who waits for it.
-struct Request {
-    batch: Batch,
-    reply: oneshot::Sender<Committed>,
 }
 
 impl EmbeddedStore {
@@ -68,10 +61,13 @@ impl EmbeddedStore {
         let own = options.threads == Threads::Own;
         let Recovered { shared, sealed, named, jumps, generation } = recover::open(disk, options)?;
         let (desk, keeper) = Desk::new(&shared, generation);
-        let writer = Arc::new(Mutex::new(Writer::new(shared.clone(), desk.clone(), named)));
+        let writer = Writer::new(shared.clone(), desk.clone(), named);
+        let pipeline = Arc::new(Pipeline::new(shared.clone(), writer));
         let opened = Batch { jumps, opened: true, ..Batch::default() };
-        let opened = writer.lock().try_commit(opened);
-        opened.map_err(|error| OpenError::Io { what: format!("writing to {place}"), error })?;
+        pipeline.commit(opened, Help::All).map_err(|error| OpenError::Io {
+            what: format!("writing to {place}"),
+            error: io::Error::other(error.to_string()),
+        })?;
         let mut threads = Vec::new();
         if let Some((keeper, jobs)) = keeper {
             threads.push(spawn("hub-keeper", move || keeper.run(&jobs))?);
@@ -80,22 +76,13 @@ impl EmbeddedStore {
             Some((segments, image)) => desk.hand_over(Job::Sealed(segments, Box::new(image))),
             None => desk.hand_over(Job::Tidy),
         }
-        let mut commits = None;
         if own {
-            let (sender, requests) = sync_channel::<Request>(1);
-            commits = Some(sender);
-            let at = writer.clone();
-            threads.push(spawn("hub-commit", move || {
-                for Request { batch, reply } in requests {
-                    // Whoever went away does not want its answer.
-                    let _ = reply.send(at.lock().commit(batch));
-                }
-            })?);
-            let (shared, writer) = (shared.clone(), writer.clone());
-            threads.push(spawn("hub-sync", move || keep_synced(&shared, &writer))?);
+            let run = pipeline.clone();
+            threads.push(spawn("hub-commit", move || run.run())?);
+            let (shared, pipeline) = (shared.clone(), pipeline.clone());
+            threads.push(spawn("hub-sync", move || keep_synced(&shared, &pipeline))?);
         }
-        let (commits, threads) = (Mutex::new(commits), Mutex::new(threads));
-        Ok(Self { shared, writer, desk, commits, threads, cleaning: Arc::default() })
+        Ok(Self { shared, pipeline, desk, threads: Mutex::new(threads), cleaning: Arc::default() })
     }
 
     /// Where it is.
@@ -103,10 +90,26 @@ impl EmbeddedStore {
         self.shared.disk.place()
     }
 
-    fn submit(&self, batch: Batch) -> Option<oneshot::Receiver<Committed>> {
-        let commits = self.commits.lock().clone()?;
-        let (reply, answer) = oneshot::channel();
-        commits.send(Request { batch, reply }).ok().map(|()| answer)
+    /// What the calling thread may do for a commit.
+    fn help(&self) -> Help {
+        if self.shared.options.threads == Threads::None {
+            return Help::All;
+        }
+        // A worker that waits for the disk is missed by nobody as long as there is another one.
+        match Handle::try_current() {
+            Ok(runtime)
+                if runtime.runtime_flavor() == RuntimeFlavor::MultiThread
+                    && runtime.metrics().num_workers() > 1 =>
+            {
+                Help::Some
+            }
+            _ => Help::None,
+        }
+    }
+
+    /// The same for a thread that may wait.
+    fn waiting_help(&self) -> Help {
+        if self.shared.options.threads == Threads::None { Help::All } else { Help::None }
     }
 
     /// Asks without waiting for the disk, and on another thread if that is not enough.
@@ -138,14 +141,12 @@ impl EmbeddedStore {
             self.shared.closed.store(true, Relaxed);
             self.shared.unsynced.notify_all();
         }
-        drop(self.commits.lock().take());
+        self.pipeline.stop();
         self.desk.hand_over(Job::Stop);
         for thread in std::mem::take(&mut *self.threads.lock()) {
             // One that panicked has said so.
             let _ = thread.join();
         }
-        // A cleaning on somebody's thread may be in mid-commit; the next one is refused.
-        let _writer = self.writer.lock();
         drop(self.shared.lock.lock().take());
     }
 }
@@ -156,7 +157,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 }
 
 /// Syncs what relaxed topics have written, a little later; and after a failure begins a segment that can be trusted.
-fn keep_synced(shared: &Shared, writer: &Mutex<Writer>) {
+fn keep_synced(shared: &Shared, pipeline: &Pipeline) {
     loop {
         {
             let mut tail = shared.tail();
@@ -198,9 +199,9 @@ fn keep_synced(shared: &Shared, writer: &Mutex<Writer>) {
         if shared.closed.load(Relaxed) {
             return;
         }
-        match writer.lock().heal() {
-            Ok(()) => shared.health.working(),
-            Err(_) => std::thread::sleep(RETRY),
+        // An empty commit begins another segment, if that can be done.
+        if pipeline.commit(Batch::default(), Help::None).is_err() {
+            std::thread::sleep(RETRY);
         }
     }
 }
@@ -223,23 +224,16 @@ impl EventStore for EmbeddedStore {
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed> {
+        let (events, records) = (commit.events.len(), commit.records.len());
+        let answer = self.pipeline.submit(Batch { commit, ..Batch::default() }, self.help());
         Box::pin(async move {
-            let (events, records) = (commit.events.len(), commit.records.len());
-            let batch = Batch { commit, ..Batch::default() };
-            if self.shared.options.threads == Threads::None {
-                return self.writer.lock().commit(batch);
-            }
-            let committed = match self.submit(batch) {
-                Some(answer) => answer.await.ok(),
-                None => None,
+            let committed = answer.await;
+            let error = match committed {
+                Ok(Ok(committed)) => return committed,
+                Ok(Err(error)) => error,
+                Err(_) => StoreError::Unavailable(format!("{} is closed", self.place())),
             };
-            committed.unwrap_or_else(|| {
-                let error = StoreError::Unavailable(format!("{} is closed", self.place()));
-                Committed {
-                    events: (0..events).map(|_| Err(error.clone())).collect(),
-                    records: (0..records).map(|_| Err(error.clone())).collect(),
-                }
-            })
+            Committed { events: vec![Err(error.clone()); events], records: vec![Err(error); records] }
         })
     }
 
@@ -306,9 +300,9 @@ impl EventStore for EmbeddedStore {
     fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {
         Box::pin(async move {
             let Some(topic) = self.shared.catalog.named(topic) else { return Ok(Cleaned::default()) };
-            let (shared, writer, desk) = (self.shared.clone(), self.writer.clone(), self.desk.clone());
-            let turn = self.cleaning.clone();
-            let work = move || clean_now(&shared, &writer, &desk, &topic, &policy, &turn);
+            let (shared, pipeline, desk) = (self.shared.clone(), self.pipeline.clone(), self.desk.clone());
+            let (turn, help) = (self.cleaning.clone(), self.waiting_help());
+            let work = move || clean_now(&shared, &pipeline, help, &desk, &topic, &policy, &turn);
             if self.shared.options.threads == Threads::None {
                 return work();
             }
@@ -329,13 +323,8 @@ impl EventStore for EmbeddedStore {
     fn close(&self) -> BoxFuture<'_, StoreResult<()>> {
         Box::pin(async move {
             let batch = Batch { closed: true, ..Batch::default() };
-            let (shared, writer) = (self.shared.clone(), self.writer.clone());
-            let finish = move || {
-                let mut writer = writer.lock();
-                // Whatever comes behind this is refused.
-                shared.closed.store(true, Relaxed);
-                writer.try_commit(batch).map_err(|error: io::Error| shared.refused("closing", &error))
-            };
+            let (pipeline, help) = (self.pipeline.clone(), self.waiting_help());
+            let finish = move || pipeline.commit(batch, help);
             let closed = match self.shared.options.threads {
                 Threads::None => finish(),
                 Threads::Own => match tokio::task::spawn_blocking(finish).await {
@@ -351,7 +340,8 @@ impl EventStore for EmbeddedStore {
 
 fn clean_now(
     shared: &Shared,
-    writer: &Mutex<Writer>,
+    pipeline: &Pipeline,
+    help: Help,
     desk: &Desk,
     topic: &Arc<Topic>,
     policy: &CleanPolicy,
@@ -362,8 +352,7 @@ fn clean_now(
     if let Some(cleaned) = told(clean::plan(shared, topic, policy))? {
         removed = cleaned.events;
         let batch = Batch { cleaned: vec![(topic.clone(), cleaned)], ..Batch::default() };
-        let done = writer.lock().try_commit(batch);
-        done.map_err(|error| shared.refused("cleaning", &error))?;
+        pipeline.commit(batch, help)?;
         desk.hand_over(Job::Tidy);
     }
     Ok(Cleaned { removed, bounds: topic.state.lock().bounds() })

@@ -1,98 +1,56 @@
-//! The commit: everything that waits becomes one run of frames, one write and one sync.
+//! The end of the log, where commits are planned, and how it goes over from one segment to the next.
 //!
-//! Nothing is answered, and no reader sees it, before the sync has come back; relaxed events are answered after the
-//! write. After any error of the disk the segment is not trusted any more: [`Writer::heal`] begins another one, in which
+//! After any error of the disk the segment is not trusted any more: [`Writer::heal`] begins another one, in which
 //! everything that readers have seen is written again, and which says how much of the old one counts.
 
 use crate::catalog::Topic;
-use crate::disk::{DiskFile, Wait};
-use crate::format::entry::{Cleaned, Entry as Content, Mark, event, place_of};
+use crate::disk::DiskFile;
+use crate::format::entry::{Entry as Content, Mark, event, place_of};
 use crate::format::frame::Seal;
 use crate::format::header::{self, Header};
-use crate::index::{Item, SegmentIndex, id_hash, is_v7};
+use crate::index::{Item, SegmentIndex, id_hash};
 use crate::keeper::{self, Job};
-use crate::lookup::{self, Found};
+use crate::plan::{Ahead, Open};
 use crate::rebuild;
 use crate::segment::{Index, Segment, SegmentId};
-use crate::shared::{Shared, Tail, explain};
+use crate::shared::{Shared, Tail};
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
-use hub_core::Millis;
-use hub_core::store::{Appended, Commit, Committed, Durability, Record, StoreError, StoreResult};
-use hub_proto::{Draft, Event, EventId, TopicName};
+use hub_proto::{Event, EventId, TopicName};
 use std::hash::BuildHasher;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What becomes one commit.
-#[derive(Default)]
-pub struct Batch {
-    /// Events and records of the bus.
-    pub commit: Commit,
-    /// What was cleaned away.
-    pub cleaned: Vec<(Arc<Topic>, Cleaned)>,
-    /// Topics whose numbering goes on higher up.
-    pub jumps: Vec<(Arc<Topic>, u64)>,
-    /// The store was opened.
-    pub opened: bool,
-    /// The store is closed.
-    pub closed: bool,
-}
-
-/// Writes the log. One at a time.
+/// Plans what is written to the log. There is one.
 pub struct Writer {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// Takes what is sealed.
     keeper: keeper::Desk,
     /// Topics that the segment has named.
-    named: HashSet<u32, RandomState>,
+    pub(crate) named: HashSet<u32, RandomState>,
     /// The highest id v7 in any segment but the one that is written to.
-    v7_before: Option<EventId>,
-    /// The frames of the commit at hand.
-    frames: Vec<u8>,
-}
-
-/// A topic within one commit.
-struct Touched {
-    topic: Arc<Topic>,
-    /// The topic is not in the catalog yet.
-    is_new: bool,
-    /// Before, and with the events at hand.
-    first: u64,
-    last: u64,
-    committed: Millis,
-    events: u64,
-    bytes: u64,
-    /// Has given up to, after a power loss.
-    reserved: u64,
-    reserve: bool,
-}
-
-/// An event that gets a place.
-struct New {
-    touched: usize,
-    event: Arc<Event>,
-    hash: u64,
-    offset: u32,
-}
-
-/// What a commit is going to do.
-#[derive(Default)]
-struct Plan {
-    touched: Vec<Touched>,
-    by_name: HashMap<TopicName, usize, RandomState>,
-    news: Vec<New>,
-    ids: HashMap<(u32, EventId), usize, RandomState>,
-    results: Vec<StoreResult<Appended>>,
-    sync: bool,
+    pub(crate) v7_before: Option<EventId>,
+    /// What is planned and not on its way to the disk yet.
+    pub(crate) open: Open,
+    /// Topics with events that readers do not see yet.
+    pub(crate) ahead: HashMap<TopicName, Ahead, RandomState>,
+    /// Those events.
+    pub(crate) ids: HashMap<(u32, EventId), Arc<Event>, RandomState>,
+    /// Counts batches.
+    pub(crate) serial: u64,
 }
 
 impl Writer {
     /// A writer at the end of the log.
     pub fn new(shared: Arc<Shared>, keeper: keeper::Desk, named: HashSet<u32, RandomState>) -> Self {
-        let mut writer = Self { shared, keeper, named, v7_before: None, frames: Vec::new() };
+        let open = {
+            let tail = shared.tail();
+            Open::at(tail.segment.clone(), tail.end)
+        };
+        let (ahead, ids) = Default::default();
+        let mut writer = Self { shared, keeper, named, v7_before: None, open, ahead, ids, serial: 0 };
         let segments = writer.shared.segments();
         for segment in segments.iter().take(segments.len().saturating_sub(1)) {
             writer.note_v7(segment);
@@ -108,282 +66,8 @@ impl Writer {
         self.v7_before = self.v7_before.max(v7.map(|(_, high)| high));
     }
 
-    /// Makes a batch durable.
-    pub fn commit(&mut self, batch: Batch) -> Committed {
-        let (events, records) = (batch.commit.events.len(), batch.commit.records.len());
-        match self.try_commit(batch) {
-            Ok(committed) => committed,
-            Err(error) => {
-                let why = format!("{} in {}", explain(&error), self.shared.disk.place());
-                self.shared.health.failing(&why);
-                let error = StoreError::Unavailable(why);
-                Committed {
-                    events: (0..events).map(|_| Err(error.clone())).collect(),
-                    records: (0..records).map(|_| Err(error.clone())).collect(),
-                }
-            }
-        }
-    }
-
-    pub fn try_commit(&mut self, batch: Batch) -> io::Result<Committed> {
-        if self.shared.closed.load(Relaxed) && !batch.closed {
-            return Err(io::Error::other("the store is closed"));
-        }
-        self.heal()?;
-        let Batch { commit: Commit { now, events, records }, cleaned, jumps, opened, closed } = batch;
-        let mut plan = self.plan(events, now);
-        let durable = !records.is_empty() || !cleaned.is_empty() || opened || closed;
-        if plan.news.is_empty() && !durable {
-            return Ok(Committed { events: plan.results, records: Vec::new() });
-        }
-        if closed {
-            // So that the last mark says of everything before it that it is safe; of itself it cannot.
-            self.sync_rest()?;
-        }
-        let rest = Rest { records: &records, cleaned: &cleaned, jumps: &jumps, opened, closed, now };
-        let mut tail = (self.tail_segment(), self.shared.tail().end);
-        self.encode(&mut plan, &rest, &tail.0, tail.1);
-        let full = match &*tail.0.index.read() {
-            Index::Open(index) => index.len() >= self.shared.options.segment_events,
-            Index::Sealed(_) => true,
-        };
-        if full || tail.1 + self.frames.len() as u64 > self.shared.options.segment_bytes {
-            self.roll(self.frames.len() as u64 + ROOM_FOR_NAMES * plan.touched.len() as u64)?;
-            tail = (self.tail_segment(), self.shared.tail().end);
-            self.encode(&mut plan, &rest, &tail.0, tail.1);
-        }
-        let (segment, start) = tail;
-        let end = start + self.frames.len() as u64;
-        let number = self.next_number();
-        let crowded = self.shared.tail().unsynced_bytes > self.shared.options.unsynced_bytes;
-        let sync = plan.sync || durable || crowded;
-        let written = segment.file.write_at(&self.frames, start);
-        let written = written.and_then(|()| if sync { segment.file.sync() } else { Ok(()) });
-        if let Err(error) = written {
-            // The number is used up: what may be there of it can never be taken for the next one.
-            let mut tail = self.shared.tail();
-            tail.number = number;
-            tail.failed = Some(error.to_string());
-            self.shared.unsynced.notify_all();
-            return Err(error);
-        }
-        {
-            let mut tail = self.shared.tail();
-            (tail.number, tail.end) = (number, end);
-            if sync {
-                tail.synced(number, end);
-            } else {
-                tail.unsynced_bytes += self.frames.len();
-                tail.unsynced.push_back((number, end, self.frames.clone()));
-                self.shared.unsynced.notify_all();
-            }
-        }
-        segment.end.store(end, Relaxed);
-        let written = plan.touched.iter().filter(|touched| touched.events > 0);
-        self.named.extend(written.map(|touched| touched.topic.number));
-        self.named.extend(cleaned.iter().map(|(topic, _)| topic.number));
-        self.named.extend(jumps.iter().map(|(topic, _)| topic.number));
-        self.publish(&plan, &segment);
-        for (topic, cleaned) in &cleaned {
-            topic.state.lock().clean(cleaned);
-        }
-        for (topic, last) in jumps {
-            topic.state.lock().jump(last);
-        }
-        let count = records.len();
-        if count > 0 {
-            let mut groups = self.shared.catalog.groups.lock();
-            records.into_iter().for_each(|record| groups.apply(record));
-        }
-        self.shared.health.working();
-        Ok(Committed { events: plan.results, records: (0..count).map(|_| Ok(())).collect() })
-    }
-
-    fn tail_segment(&self) -> Arc<Segment> {
-        self.shared.tail().segment.clone()
-    }
-
-    fn next_number(&self) -> u64 {
-        self.shared.tail().number + 1
-    }
-
-    /// Gives every new event its place.
-    fn plan(&self, events: Vec<Draft>, now: Millis) -> Plan {
-        let mut plan = Plan { results: Vec::with_capacity(events.len()), ..Plan::default() };
-        plan.news.reserve(events.len());
-        let mut next_topic = None;
-        let mut run: Option<usize> = None;
-        let several = events.len() > 1;
-        for draft in events {
-            let at = match run {
-                Some(at) if plan.touched[at].topic.name == *draft.topic() => at,
-                _ => self.touch(&mut plan, draft.topic(), &mut next_topic),
-            };
-            run = Some(at);
-            let result = self.place(&mut plan, at, draft, now, several);
-            plan.results.push(result);
-        }
-        plan
-    }
-
-    fn touch(&self, plan: &mut Plan, name: &TopicName, next_topic: &mut Option<u32>) -> usize {
-        if let Some(&at) = plan.by_name.get(name) {
-            return at;
-        }
-        let known = self.shared.catalog.named(name);
-        let is_new = known.is_none();
-        let topic = known.unwrap_or_else(|| {
-            let number = next_topic.unwrap_or_else(|| self.shared.catalog.next_number());
-            *next_topic = Some(number + 1);
-            Arc::new(Topic { number, name: name.clone(), state: Default::default() })
-        });
-        let (last, committed, reserved) = {
-            let state = topic.state.lock();
-            (state.meta.last, state.meta.last_committed, state.meta.reserved)
-        };
-        let at = plan.touched.len();
-        plan.by_name.insert(name.clone(), at);
-        plan.touched.push(Touched {
-            topic,
-            is_new,
-            first: last + 1,
-            last,
-            committed,
-            events: 0,
-            bytes: 0,
-            reserved,
-            reserve: false,
-        });
-        at
-    }
-
-    fn place(
-        &self,
-        plan: &mut Plan,
-        at: usize,
-        draft: Draft,
-        now: Millis,
-        several: bool,
-    ) -> StoreResult<Appended> {
-        let relaxed = draft.relaxed();
-        let durability = if relaxed { Durability::Interval } else { Durability::Fsync };
-        let largest = crate::format::frame::MAX - 64;
-        if draft.len() > largest {
-            let what = format!("a record of {} bytes; this store takes at most {largest}", draft.len());
-            return Err(StoreError::Unavailable(what));
-        }
-        let Touched { topic, is_new, .. } = &plan.touched[at];
-        let hash = id_hash(self.shared.seed, topic.number, draft.id());
-        if several && let Some(&first) = plan.ids.get(&(topic.number, draft.id())) {
-            let first = &plan.news[first].event;
-            let same = first.same_content(draft.key().map(|key| &**key), draft.payload());
-            return Ok(Appended::Known { seq: first.seq(), ts: first.ts(), same, durability });
-        }
-        if !is_new && let Some((seq, ts, same)) = self.known(topic, &draft, hash)? {
-            return Ok(Appended::Known { seq, ts, same, durability });
-        }
-        if several {
-            plan.ids.insert((topic.number, draft.id()), plan.news.len());
-        }
-        plan.sync |= !relaxed;
-        let touched = &mut plan.touched[at];
-        touched.last += 1;
-        touched.committed = touched.committed.max(now);
-        if relaxed && touched.last > touched.reserved {
-            touched.reserved = touched.last + self.shared.options.reserve;
-            touched.reserve = true;
-            plan.sync = true;
-        }
-        let event = Arc::new(draft.commit(touched.last, touched.committed));
-        touched.events += 1;
-        touched.bytes += event.json().len() as u64;
-        plan.news.push(New { touched: at, event: event.clone(), hash, offset: 0 });
-        Ok(Appended::New { event, durability })
-    }
-
-    /// Whether the topic has the id: its seq, its time, and whether it is the same event.
-    fn known(&self, topic: &Topic, draft: &Draft, hash: u64) -> StoreResult<Option<(u64, Millis, bool)>> {
-        let sealed = !is_v7(draft.id()) || self.v7_before.is_some_and(|high| draft.id() <= high);
-        let found = lookup::find_id(&self.shared, topic, draft.id(), hash, sealed, Wait::Yes);
-        Ok(found?.map(|found| match found {
-            Found::Event(event) => {
-                let same = event.same_content(draft.key().map(|key| &**key), draft.payload());
-                (event.seq(), event.ts(), same)
-            }
-            Found::Past(past) => (past.seq, past.ts, past.content == draft.content()),
-        }))
-    }
-
-    /// Writes the frames of a commit that begins at `start`.
-    fn encode(&mut self, plan: &mut Plan, rest: &Rest<'_>, segment: &Segment, start: u64) {
-        let (synced, number) = {
-            let tail = self.shared.tail();
-            (tail.synced, tail.number + 1)
-        };
-        let (seal, frames, named) = (segment.seal, &mut self.frames, &self.named);
-        frames.clear();
-        let name = |frames: &mut Vec<u8>, topic: &Topic| {
-            if !named.contains(&topic.number) {
-                seal.topic(frames, topic.number, &topic.name);
-            }
-        };
-        if rest.opened {
-            seal.opened(frames, self.shared.boot, rest.now);
-        }
-        for (topic, last) in rest.jumps {
-            name(frames, topic);
-            seal.jump(frames, topic.number, *last);
-        }
-        for touched in plan.touched.iter().filter(|touched| touched.events > 0) {
-            name(frames, &touched.topic);
-            if touched.reserve {
-                seal.reserved(frames, touched.topic.number, touched.reserved);
-            }
-        }
-        for new in &mut plan.news {
-            new.offset = (start + frames.len() as u64) as u32;
-            let topic = plan.touched[new.touched].topic.number;
-            seal.event(frames, topic, new.event.committed(), new.event.json());
-        }
-        rest.records.iter().for_each(|record| seal.record(frames, record));
-        for (topic, cleaned) in rest.cleaned {
-            name(frames, topic);
-            seal.cleaned(frames, topic.number, cleaned);
-        }
-        seal.mark(frames, Mark { number, synced, start: start as u32, closed: rest.closed });
-    }
-
-    /// Shows what was written to readers.
-    fn publish(&self, plan: &Plan, segment: &Arc<Segment>) {
-        if plan.news.is_empty() {
-            return;
-        }
-        // Held until the topics know: a reader that finds a record in the index is to find it served, too. Who took it
-        // for one that is not there would go on behind it.
-        let mut index = segment.index.write();
-        if let Index::Open(index) = &mut *index {
-            for new in &plan.news {
-                add(index, plan.touched[new.touched].topic.number, &new.event, new.hash, new.offset);
-            }
-        }
-        for touched in plan.touched.iter().filter(|touched| touched.events > 0) {
-            {
-                let mut state = touched.topic.state.lock();
-                state.meta.last = touched.last;
-                state.meta.last_committed = touched.committed;
-                state.meta.events += touched.events;
-                state.meta.bytes += touched.bytes;
-                state.meta.reserved = touched.reserved;
-                state.extend(segment, touched.first, touched.last);
-            }
-            if touched.is_new {
-                self.shared.catalog.adopt(&touched.topic);
-            }
-        }
-    }
-
     /// Seals the segment and begins the next one.
-    fn roll(&mut self, need: u64) -> io::Result<()> {
+    pub fn roll(&mut self, need: u64) -> io::Result<()> {
         let (segment, number, end) = self.sync_rest()?;
         let next = self.begin(segment.id.number() + 1, number, end, need, |_| Vec::new())?;
         self.enter(next, number, number, segment);
@@ -391,7 +75,7 @@ impl Writer {
     }
 
     /// Syncs what relaxed topics have written. Answers where the log ends.
-    fn sync_rest(&self) -> io::Result<(Arc<Segment>, u64, u64)> {
+    pub fn sync_rest(&self) -> io::Result<(Arc<Segment>, u64, u64)> {
         let (segment, number, end, unsynced) = {
             let tail = self.shared.tail();
             (tail.segment.clone(), tail.number, tail.end, tail.synced < tail.number)
@@ -441,6 +125,7 @@ impl Writer {
         self.named.clear();
         let image = self.shared.image(sealed.id.number(), before);
         *self.shared.tail() = Tail::at(next.segment.clone(), next.spare, number, next.segment.len());
+        self.open = Open::at(next.segment.clone(), next.segment.len());
         self.shared.push_segment(next.segment);
         self.keeper.hand_over(Job::Sealed(vec![sealed], Box::new(image)));
     }
@@ -509,20 +194,10 @@ impl Writer {
     }
 }
 
-/// What goes into a commit beside events.
-struct Rest<'a> {
-    records: &'a [Record],
-    cleaned: &'a [(Arc<Topic>, Cleaned)],
-    jumps: &'a [(Arc<Topic>, u64)],
-    opened: bool,
-    closed: bool,
-    now: Millis,
-}
-
 /// More than a topic's frame takes.
 const ROOM_FOR_NAMES: u64 = 512;
 
-fn add(index: &mut SegmentIndex, topic: u32, event: &Event, hash: u64, offset: u32) {
+pub fn add(index: &mut SegmentIndex, topic: u32, event: &Event, hash: u64, offset: u32) {
     let entry = place_of(event, offset);
     let key = event.key().filter(|_| entry.flags.has(crate::index::Flags::KEYED));
     index.add(Item { topic, entry, id: event.id(), hash, key, committed: event.committed() });

@@ -26,6 +26,9 @@ use roaring::RoaringTreemap;
 /// Bytes of an event's frame beside its JSON.
 pub const EVENT_OVERHEAD: usize = frame::HEADER + 12;
 
+/// Bytes of a mark's frame.
+pub const MARK: usize = frame::HEADER + 21;
+
 /// The end of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {

@@ -9,6 +9,7 @@ use hub_proto::TopicName;
 use hub_store_embedded::disk::Disk;
 use hub_store_embedded::disk::sim::SimDisk;
 use hub_store_embedded::format::entry::Entry;
+use hub_store_embedded::format::entry::MARK;
 use hub_store_embedded::format::frame::Seal;
 use hub_store_embedded::format::header::{self, Header};
 use hub_store_embedded::{EmbeddedStore, OpenError};
@@ -715,7 +716,8 @@ fn garbage_in_the_middle_of_a_segment_is_passed_over() {
     let mut names = base.sealed();
     names.push(base.active());
     for (seed, name) in names.iter().enumerate() {
-        let len = base.disk.bytes(name).len();
+        // Not the last mark: without it nothing says that what comes before was ever safe.
+        let len = base.disk.bytes(name).iter().rposition(|&byte| byte != 0).unwrap() + 1 - MARK;
         for (from, count) in [(64, 512), (64, 64), (len / 3, 700), (len / 2, 100)] {
             let disk = base.copy();
             let mut bytes = disk.bytes(name);

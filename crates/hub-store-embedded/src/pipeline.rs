@@ -1,0 +1,303 @@
+//! The way of a batch to the disk.
+//!
+//! A batch is planned on the thread that brings it, while what was planned before it is being synced. Everything that was
+//! planned meanwhile goes to the disk together: one write, one sync. Nothing is answered, and no reader sees it, before
+//! the sync has come back; relaxed events are answered after the write.
+//!
+//! What needs more than memory to be planned (a full segment, a disk that failed, an id that has to be looked up on disk)
+//! is put in line, and so is everything behind it, until the thread that syncs has planned it.
+
+use crate::disk::Wait;
+use crate::format::entry::Mark;
+use crate::plan::{Batch, Chunk, Open, Refused, Reply};
+use crate::segment::{Index, Segment};
+use crate::shared::{Shared, explain};
+use crate::writer::{Writer, add};
+use hub_core::store::{Committed, StoreError, StoreResult};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+use tokio::sync::oneshot;
+
+/// A batch of at most so many bytes may be written by the thread that brings it.
+const HERE_BYTES: usize = 16 << 10;
+/// It may wait for the sync, too, if the last one took no longer than this. In microseconds.
+const HERE_SYNC: u64 = 400;
+
+/// See the module.
+pub struct Pipeline {
+    shared: Arc<Shared>,
+    state: Mutex<State>,
+    work: Condvar,
+    /// Microseconds that the last sync took.
+    pace: AtomicU64,
+}
+
+struct State {
+    /// Away while something is planned that needs the disk.
+    writer: Option<Box<Writer>>,
+    /// What could not be planned at once.
+    line: VecDeque<(Batch, Reply)>,
+    /// Somebody writes, or plans with the disk.
+    busy: bool,
+    /// Nothing more is taken.
+    stopped: bool,
+}
+
+impl State {
+    fn has_work(&self) -> bool {
+        !self.busy
+            && (!self.line.is_empty()
+                || self.writer.as_ref().is_some_and(|writer| !writer.open.chunks.is_empty()))
+    }
+}
+
+/// What the thread that brings a batch may do for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Help {
+    /// Nothing but to plan it.
+    None,
+    /// Write it and wait for the sync, if it is small and the disk is quick.
+    Some,
+    /// Whatever it takes.
+    All,
+}
+
+impl Pipeline {
+    /// A pipeline to the end of the log.
+    pub fn new(shared: Arc<Shared>, writer: Writer) -> Self {
+        let state =
+            State { writer: Some(Box::new(writer)), line: VecDeque::new(), busy: false, stopped: false };
+        Self { shared, state: Mutex::new(state), work: Condvar::new(), pace: AtomicU64::new(u64::MAX) }
+    }
+
+    /// Takes a batch. Batches take effect in the order of these calls.
+    pub fn submit(&self, batch: Batch, help: Help) -> oneshot::Receiver<StoreResult<Committed>> {
+        let (reply, answer) = oneshot::channel();
+        let mut state = self.state.lock();
+        if state.stopped {
+            let _ = reply.send(Err(self.closed()));
+            return answer;
+        }
+        let in_line = !state.line.is_empty();
+        let refused = match state.writer.as_mut() {
+            Some(writer) if !in_line => writer.plan(batch, reply, Wait::No).err(),
+            _ => Some(Refused::NotNow(batch, reply)),
+        };
+        match refused {
+            None => {}
+            Some(Refused::NotNow(batch, reply)) => state.line.push_back((batch, reply)),
+            Some(Refused::Failed(error, reply)) => drop(reply.send(Err(self.failed(&error)))),
+        }
+        match help {
+            Help::All => {
+                while state.has_work() {
+                    state = self.step(state);
+                }
+            }
+            Help::Some if self.may_write(&state) => {
+                state = self.step(state);
+                if state.has_work() || state.stopped {
+                    self.work.notify_one();
+                }
+            }
+            Help::None | Help::Some => drop(self.work.notify_one()),
+        }
+        answer
+    }
+
+    /// As [`Pipeline::submit`], for a thread that may wait.
+    pub fn commit(&self, batch: Batch, help: Help) -> StoreResult<Committed> {
+        let mut answer = self.submit(batch, help);
+        let answered = match help {
+            Help::All => answer.try_recv().ok(),
+            Help::None | Help::Some => answer.blocking_recv().ok(),
+        };
+        answered.unwrap_or_else(|| Err(self.closed()))
+    }
+
+    /// Whether the thread that brought a batch may write it.
+    fn may_write(&self, state: &State) -> bool {
+        let Some(open) = state.writer.as_ref().map(|writer| &writer.open) else { return false };
+        let quick = !open.chunks.iter().any(|chunk| chunk.sync) || self.pace.load(Relaxed) <= HERE_SYNC;
+        !state.busy
+            && state.line.is_empty()
+            && open.chunks.len() == 1
+            && open.frames.len() <= HERE_BYTES
+            && quick
+    }
+
+    /// The thread that syncs.
+    pub fn run(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if state.has_work() {
+                state = self.step(state);
+            } else if state.stopped && !state.busy {
+                return;
+            } else {
+                self.work.wait(&mut state);
+            }
+        }
+    }
+
+    /// Takes nothing more. What was taken is done first, by [`Pipeline::run`].
+    pub fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.work.notify_all();
+    }
+
+    /// Writes what is planned, or plans what is in line.
+    fn step<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.busy = true;
+        let open = state.writer.as_mut().and_then(|writer| writer.take_open());
+        if let Some(mut open) = open {
+            drop(state);
+            let written = self.write(&mut open);
+            let failed = written.as_ref().err().map(|error| self.failed(error));
+            state = self.state.lock();
+            let writer = state.writer.as_mut().expect("it goes away only when nothing is planned");
+            match failed {
+                None => writer.seen(&open),
+                Some(_) => open.chunks.append(&mut writer.forget()),
+            }
+            drop(state);
+            open.chunks.into_iter().for_each(|chunk| chunk.answer(failed.as_ref()));
+            state = self.state.lock();
+        } else if let Some((batch, reply)) = state.line.pop_front() {
+            let mut writer = state.writer.take().expect("nobody else is busy");
+            drop(state);
+            let trial = batch.is_empty();
+            let planned = writer.plan(batch, reply, Wait::Yes);
+            state = self.state.lock();
+            state.writer = Some(writer);
+            match planned {
+                Ok(()) => {}
+                // Nobody's commit has failed.
+                Err(Refused::Failed(error, reply)) if trial => {
+                    drop(reply.send(Err(self.unavailable(&error))));
+                }
+                Err(Refused::Failed(error, reply)) => drop(reply.send(Err(self.failed(&error)))),
+                Err(Refused::NotNow(_, reply)) => drop(reply.send(Err(self.closed()))),
+            }
+        }
+        state.busy = false;
+        state
+    }
+
+    /// One write, one sync; then readers see it.
+    fn write(&self, open: &mut Open) -> io::Result<()> {
+        let shared = &self.shared;
+        let has_frames = open.has_frames();
+        let Open { segment, start, frames, chunks } = open;
+        if has_frames {
+            let (number, synced, crowded) = {
+                let tail = shared.tail();
+                (tail.number + 1, tail.synced, tail.unsynced_bytes > shared.options.unsynced_bytes)
+            };
+            let closed = chunks.iter().any(|chunk| chunk.closed);
+            segment.seal.mark(frames, Mark { number, synced, start: *start as u32, closed });
+            let end = *start + frames.len() as u64;
+            let sync = crowded || chunks.iter().any(|chunk| chunk.sync);
+            let written = segment.file.write_at(frames, *start);
+            let written = written.and_then(|()| if sync { self.sync(segment) } else { Ok(()) });
+            let mut tail = shared.tail();
+            tail.number = number;
+            if let Err(error) = written {
+                // The number is used up: what may be there of it can never be taken for the next one.
+                tail.failed = Some(error.to_string());
+                shared.unsynced.notify_all();
+                return Err(error);
+            }
+            tail.end = end;
+            if sync {
+                tail.synced(number, end);
+            } else {
+                tail.unsynced_bytes += frames.len();
+                tail.unsynced.push_back((number, end, std::mem::take(frames)));
+                shared.unsynced.notify_all();
+            }
+            drop(tail);
+            segment.end.store(end, Relaxed);
+        }
+        chunks.iter_mut().for_each(|chunk| chunk.show(shared, segment));
+        shared.health.working();
+        Ok(())
+    }
+
+    fn sync(&self, segment: &Segment) -> io::Result<()> {
+        let started = Instant::now();
+        segment.file.sync()?;
+        self.pace.store(started.elapsed().as_micros() as u64, Relaxed);
+        Ok(())
+    }
+
+    fn failed(&self, error: &io::Error) -> StoreError {
+        let error = self.unavailable(error);
+        if let StoreError::Unavailable(why) = &error
+            && !self.shared.closed.load(Relaxed)
+        {
+            self.shared.health.failing(why);
+        }
+        error
+    }
+
+    fn unavailable(&self, error: &io::Error) -> StoreError {
+        StoreError::Unavailable(format!("{} in {}", explain(error), self.shared.disk.place()))
+    }
+
+    fn closed(&self) -> StoreError {
+        StoreError::Unavailable(format!("{} is closed", self.shared.disk.place()))
+    }
+}
+
+impl Chunk {
+    /// Shows readers what was written.
+    fn show(&mut self, shared: &Shared, segment: &Arc<Segment>) {
+        if !self.news.is_empty() {
+            // Held until the topics know: a reader that finds a record in the index is to find it served, too. Who took
+            // it for one that is not there would go on behind it.
+            let mut index = segment.index.write();
+            if let Index::Open(index) = &mut *index {
+                for new in &self.news {
+                    add(index, self.touched[new.touched].topic.number, &new.event, new.hash, new.offset);
+                }
+            }
+            for touched in self.touched.iter().filter(|touched| touched.events > 0) {
+                {
+                    let mut state = touched.topic.state.lock();
+                    state.meta.last = touched.last;
+                    state.meta.last_committed = touched.committed;
+                    state.meta.events += touched.events;
+                    state.meta.bytes += touched.bytes;
+                    state.meta.reserved = touched.reserved;
+                    state.extend(segment, touched.first, touched.last);
+                }
+                if touched.is_new {
+                    shared.catalog.adopt(&touched.topic);
+                }
+            }
+        }
+        for (topic, cleaned) in &self.cleaned {
+            topic.state.lock().clean(cleaned);
+        }
+        for (topic, last) in &self.jumps {
+            topic.state.lock().jump(*last);
+        }
+        if !self.records.is_empty() {
+            let mut groups = shared.catalog.groups.lock();
+            self.records.drain(..).for_each(|record| groups.apply(record));
+        }
+    }
+
+    /// Tells who waits. Whoever went away does not want its answer.
+    fn answer(self, failed: Option<&StoreError>) {
+        let _ = self.reply.send(match failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(Committed { records: vec![Ok(()); self.recorded], events: self.results }),
+        });
+    }
+}

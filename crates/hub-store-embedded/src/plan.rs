@@ -1,0 +1,438 @@
+//! Planning a commit: every event gets its place, every frame its bytes. No disk is needed for that, most of the time, so
+//! it is done on the thread that brings the batch, while what was planned before is being synced.
+
+use crate::catalog::Topic;
+use crate::disk::Wait;
+use crate::format::entry::{Cleaned, EVENT_OVERHEAD, MARK};
+use crate::format::frame;
+use crate::index::{id_hash, is_v7};
+use crate::lookup::{self, Failed, Found};
+use crate::segment::{Index, Segment};
+use crate::writer::Writer;
+use hub_core::Millis;
+use hub_core::store::{Appended, Commit, Committed, Durability, Record, StoreError, StoreResult};
+use hub_proto::{Draft, Event, TopicName};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::oneshot;
+
+/// The largest record.
+const LARGEST: usize = frame::MAX - 64;
+/// The most digits that a seq has.
+const ROOM_FOR_SEQ: usize = 20;
+/// What a topic takes beside its name: two headers, its number twice, and how far it is reserved.
+const ROOM_FOR_TOPIC: usize = 2 * frame::HEADER + 2 * 4 + 8;
+
+/// What is committed as a whole.
+#[derive(Default)]
+pub struct Batch {
+    /// Events and records of the bus.
+    pub commit: Commit,
+    /// What was cleaned away.
+    pub cleaned: Vec<(Arc<Topic>, Cleaned)>,
+    /// Topics whose numbering goes on higher up.
+    pub jumps: Vec<(Arc<Topic>, u64)>,
+    /// The store was opened.
+    pub opened: bool,
+    /// The store is closed.
+    pub closed: bool,
+}
+
+/// Who waits for a batch.
+pub type Reply = oneshot::Sender<StoreResult<Committed>>;
+
+/// Why a batch was not planned.
+pub enum Refused {
+    /// That needs the disk.
+    NotNow(Batch, Reply),
+    /// The disk was needed, and failed.
+    Failed(io::Error, Reply),
+}
+
+/// What is planned and not on its way to the disk yet: it becomes one write and one sync.
+pub struct Open {
+    /// Where it goes.
+    pub segment: Arc<Segment>,
+    /// From here on.
+    pub start: u64,
+    /// The frames, but for the mark.
+    pub frames: Vec<u8>,
+    /// The batches that they are of.
+    pub chunks: Vec<Chunk>,
+}
+
+impl Open {
+    /// Nothing yet.
+    pub fn at(segment: Arc<Segment>, start: u64) -> Self {
+        Self { segment, start, frames: Vec::new(), chunks: Vec::new() }
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.frames.len() as u64
+    }
+
+    /// Whether there is something to write: the mark that closes the store needs no frame before it.
+    pub fn has_frames(&self) -> bool {
+        !self.frames.is_empty() || self.chunks.iter().any(|chunk| chunk.closed)
+    }
+}
+
+/// A batch that is planned.
+pub struct Chunk {
+    /// The topics of its events.
+    pub touched: Vec<Touched>,
+    /// The events that are new.
+    pub news: Vec<New>,
+    /// What its events are answered.
+    pub results: Vec<StoreResult<Appended>>,
+    /// As given.
+    pub records: Vec<Record>,
+    /// How many.
+    pub recorded: usize,
+    /// As given.
+    pub cleaned: Vec<(Arc<Topic>, Cleaned)>,
+    /// As given.
+    pub jumps: Vec<(Arc<Topic>, u64)>,
+    /// It is not answered before a sync.
+    pub sync: bool,
+    /// The last one.
+    pub closed: bool,
+    /// Who waits for it.
+    pub reply: Reply,
+}
+
+/// A topic within one batch.
+pub struct Touched {
+    /// The topic.
+    pub topic: Arc<Topic>,
+    /// It is not in the catalog yet.
+    pub is_new: bool,
+    /// The first seq of the batch.
+    pub first: u64,
+    /// The last one.
+    pub last: u64,
+    /// The commit time of that.
+    pub committed: Millis,
+    /// How many events.
+    pub events: u64,
+    /// Bytes of their JSON.
+    pub bytes: u64,
+    /// Seqs that may have been seen when the power fails.
+    pub reserved: u64,
+    /// That has to be written down.
+    reserve: bool,
+}
+
+/// An event that gets a place.
+pub struct New {
+    /// Its topic: an index into [`Chunk::touched`].
+    pub touched: usize,
+    /// The event.
+    pub event: Arc<Event>,
+    /// The hash of its id.
+    pub hash: u64,
+    /// Where its frame begins.
+    pub offset: u32,
+}
+
+/// Where a topic is once everything that is planned is written.
+pub struct Ahead {
+    topic: Arc<Topic>,
+    is_new: bool,
+    last: u64,
+    committed: Millis,
+    reserved: u64,
+    /// Events that readers do not see yet.
+    unseen: usize,
+    /// The last batch that had events of it, and its place in [`Chunk::touched`].
+    at: (u64, usize),
+}
+
+/// What a topic has of an id: seq, time, and whether it is the same event.
+type Known = Option<(u64, Millis, bool)>;
+
+impl Batch {
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        let Self { commit, cleaned, jumps, opened, closed } = self;
+        let nothing = commit.events.is_empty() && commit.records.is_empty();
+        nothing && cleaned.is_empty() && jumps.is_empty() && !opened && !closed
+    }
+}
+
+impl Writer {
+    /// Plans a batch. With [`Wait::No`] only if that needs no disk; with [`Wait::Yes`] nothing else may be planned or on
+    /// its way.
+    pub fn plan(&mut self, batch: Batch, reply: Reply, wait: Wait) -> Result<(), Refused> {
+        let waits = wait == Wait::Yes;
+        let rare = batch.opened || batch.closed || !batch.cleaned.is_empty() || !batch.jumps.is_empty();
+        if !waits && (rare || self.shared.tail().failed.is_some()) {
+            return Err(Refused::NotNow(batch, reply));
+        }
+        if self.shared.closed.load(Relaxed) && !batch.closed {
+            return Err(Refused::Failed(io::Error::other("the store is closed"), reply));
+        }
+        if batch.closed {
+            // Whatever comes behind it is refused.
+            self.shared.closed.store(true, Relaxed);
+        }
+        if waits && let Err(error) = self.heal() {
+            return Err(Refused::Failed(error, reply));
+        }
+        let known = match self.look_up(&batch.commit.events, wait) {
+            Some(known) => known,
+            None => return Err(Refused::NotNow(batch, reply)),
+        };
+        if batch.closed
+            && let Err(error) = self.sync_rest()
+        {
+            // So that the last mark says of everything before it that it is safe; of itself it cannot.
+            return Err(Refused::Failed(error, reply));
+        }
+        let room = self.room(&batch);
+        if self.is_full(room) {
+            if !waits {
+                return Err(Refused::NotNow(batch, reply));
+            }
+            if let Err(error) = self.roll(room) {
+                return Err(Refused::Failed(error, reply));
+            }
+        }
+        self.lay_out(batch, known, reply);
+        Ok(())
+    }
+
+    /// Looks ids up that may be in the log; `None` if that needs the disk.
+    fn look_up(&self, events: &[Draft], wait: Wait) -> Option<Vec<StoreResult<Known>>> {
+        let mut run: Option<(&TopicName, Option<Arc<Topic>>)> = None;
+        let mut known = Vec::with_capacity(events.len());
+        for draft in events {
+            let topic = match &run {
+                Some((name, topic)) if *name == draft.topic() => topic,
+                _ => &run.insert((draft.topic(), self.shared.catalog.named(draft.topic()))).1,
+            };
+            known.push(match topic {
+                Some(topic) => match self.find(topic, draft, wait) {
+                    Err(Failed::WouldBlock) if wait == Wait::No => return None,
+                    found => found.map_err(StoreError::from),
+                },
+                None => Ok(None),
+            });
+        }
+        Some(known)
+    }
+
+    fn find(&self, topic: &Topic, draft: &Draft, wait: Wait) -> Result<Known, Failed> {
+        let id = draft.id();
+        let sealed = !is_v7(id) || self.v7_before.is_some_and(|high| id <= high);
+        let hash = id_hash(self.shared.seed, topic.number, id);
+        let found = lookup::find_id(&self.shared, topic, id, hash, sealed, wait)?;
+        Ok(found.map(|found| match found {
+            Found::Event(event) => {
+                let same = event.same_content(draft.key().map(|key| &**key), draft.payload());
+                (event.seq(), event.ts(), same)
+            }
+            Found::Past(past) => (past.seq, past.ts, past.content == draft.content()),
+        }))
+    }
+
+    /// At least the bytes that a batch takes.
+    fn room(&self, batch: &Batch) -> u64 {
+        let events = batch.commit.events.iter();
+        let events: usize = events.map(|draft| draft.len() + ROOM_FOR_SEQ + EVENT_OVERHEAD).sum();
+        let mut rest = Vec::new();
+        self.lay_out_rest(batch, &mut rest);
+        let mut run = None;
+        let names = batch.commit.events.iter().map(Draft::topic);
+        let names = names.filter(|name| run.replace(*name) != Some(*name));
+        let names: usize = names.map(|name| name.len() + ROOM_FOR_TOPIC).sum();
+        (events + rest.len() + names) as u64
+    }
+
+    fn is_full(&self, room: u64) -> bool {
+        let Open { segment, .. } = &self.open;
+        let records = match &*segment.index.read() {
+            Index::Open(index) => index.len() + self.ids.len(),
+            Index::Sealed(_) => return true,
+        };
+        let options = &self.shared.options;
+        records >= options.segment_events
+            || self.open.end() + room + MARK as u64 > options.segment_bytes
+                && self.open.end() > crate::format::header::LEN as u64
+    }
+
+    /// Gives every new event its place, and writes the frames.
+    fn lay_out(&mut self, batch: Batch, known: Vec<StoreResult<Known>>, reply: Reply) {
+        let mut frames = std::mem::take(&mut self.open.frames);
+        self.lay_out_rest(&batch, &mut frames);
+        let Batch { commit: Commit { now, events, records }, cleaned, jumps, opened, closed } = batch;
+        let results = Vec::with_capacity(events.len());
+        let sync = opened || closed || !records.is_empty() || !cleaned.is_empty() || !jumps.is_empty();
+        let (touched, news, recorded) = (Vec::new(), Vec::with_capacity(events.len()), records.len());
+        let mut chunk =
+            Chunk { touched, news, results, records, recorded, cleaned, jumps, sync, closed, reply };
+        self.serial += 1;
+        let mut at: Option<usize> = None;
+        for (draft, known) in events.into_iter().zip(known) {
+            let touched = match at {
+                Some(at) if chunk.touched[at].topic.name == *draft.topic() => at,
+                _ => self.touch(&mut chunk, draft.topic()),
+            };
+            at = Some(touched);
+            let result = self.place(&mut chunk, touched, draft, known, now);
+            chunk.results.push(result);
+        }
+        let seal = self.open.segment.seal;
+        for touched in chunk.touched.iter().filter(|touched| touched.events > 0) {
+            let number = touched.topic.number;
+            if self.named.insert(number) {
+                seal.topic(&mut frames, number, &touched.topic.name);
+            }
+            if touched.reserve {
+                seal.reserved(&mut frames, number, touched.reserved);
+            }
+        }
+        for new in &mut chunk.news {
+            new.offset = (self.open.start + frames.len() as u64) as u32;
+            let topic = chunk.touched[new.touched].topic.number;
+            seal.event(&mut frames, topic, new.event.committed(), new.event.json());
+        }
+        self.open.frames = frames;
+        self.open.chunks.push(chunk);
+    }
+
+    /// The frames of what is no event.
+    fn lay_out_rest(&self, batch: &Batch, frames: &mut Vec<u8>) {
+        let seal = self.open.segment.seal;
+        if batch.opened {
+            seal.opened(frames, self.shared.boot, batch.commit.now);
+        }
+        for (topic, last) in &batch.jumps {
+            seal.topic(frames, topic.number, &topic.name);
+            seal.jump(frames, topic.number, *last);
+        }
+        batch.commit.records.iter().for_each(|record| seal.record(frames, record));
+        for (topic, cleaned) in &batch.cleaned {
+            seal.topic(frames, topic.number, &topic.name);
+            seal.cleaned(frames, topic.number, cleaned);
+        }
+    }
+
+    fn touch(&mut self, chunk: &mut Chunk, name: &TopicName) -> usize {
+        let shared = &self.shared;
+        let ahead = self.ahead.entry(name.clone()).or_insert_with(|| match shared.catalog.named(name) {
+            Some(topic) => {
+                let state = topic.state.lock();
+                let (last, committed, reserved) =
+                    (state.meta.last, state.meta.last_committed, state.meta.reserved);
+                drop(state);
+                Ahead { topic, is_new: false, last, committed, reserved, unseen: 0, at: (0, 0) }
+            }
+            None => {
+                let number = shared.catalog.next_number();
+                shared.catalog.take_number(number);
+                let topic = Arc::new(Topic { number, name: name.clone(), state: Default::default() });
+                Ahead { topic, is_new: true, last: 0, committed: 0, reserved: 0, unseen: 0, at: (0, 0) }
+            }
+        });
+        if ahead.at.0 == self.serial {
+            return ahead.at.1;
+        }
+        ahead.at = (self.serial, chunk.touched.len());
+        let Ahead { last, committed, reserved, .. } = *ahead;
+        chunk.touched.push(Touched {
+            topic: ahead.topic.clone(),
+            is_new: ahead.is_new,
+            first: last + 1,
+            last,
+            committed,
+            events: 0,
+            bytes: 0,
+            reserved,
+            reserve: false,
+        });
+        chunk.touched.len() - 1
+    }
+
+    fn place(
+        &mut self,
+        chunk: &mut Chunk,
+        at: usize,
+        draft: Draft,
+        known: StoreResult<Known>,
+        now: Millis,
+    ) -> StoreResult<Appended> {
+        let relaxed = draft.relaxed();
+        let durability = if relaxed { Durability::Interval } else { Durability::Fsync };
+        if draft.len() > LARGEST {
+            let what = format!("a record of {} bytes; this store takes at most {LARGEST}", draft.len());
+            return Err(StoreError::Unavailable(what));
+        }
+        let touched = &mut chunk.touched[at];
+        let number = touched.topic.number;
+        if let Some(first) = self.ids.get(&(number, draft.id())) {
+            let same = first.same_content(draft.key().map(|key| &**key), draft.payload());
+            return Ok(Appended::Known { seq: first.seq(), ts: first.ts(), same, durability });
+        }
+        if let Some((seq, ts, same)) = known? {
+            return Ok(Appended::Known { seq, ts, same, durability });
+        }
+        touched.last += 1;
+        touched.committed = touched.committed.max(now);
+        if relaxed && touched.last > touched.reserved {
+            touched.reserved = touched.last + self.shared.options.reserve;
+            touched.reserve = true;
+        }
+        chunk.sync |= !relaxed || touched.reserve;
+        let event = Arc::new(draft.commit(touched.last, touched.committed));
+        touched.events += 1;
+        touched.bytes += event.json().len() as u64;
+        if let Some(ahead) = self.ahead.get_mut(&touched.topic.name) {
+            (ahead.last, ahead.committed, ahead.reserved) =
+                (touched.last, touched.committed, touched.reserved);
+            ahead.is_new = false;
+            ahead.unseen += 1;
+        }
+        self.ids.insert((number, event.id()), event.clone());
+        let hash = id_hash(self.shared.seed, number, event.id());
+        chunk.news.push(New { touched: at, event: event.clone(), hash, offset: 0 });
+        Ok(Appended::New { event, durability })
+    }
+
+    /// Everything that is planned, to be written; `None` if there is nothing.
+    pub fn take_open(&mut self) -> Option<Open> {
+        if self.open.chunks.is_empty() {
+            return None;
+        }
+        let mark = if self.open.has_frames() { MARK as u64 } else { 0 };
+        let next = Open::at(self.open.segment.clone(), self.open.end() + mark);
+        Some(std::mem::replace(&mut self.open, next))
+    }
+
+    /// What was planned has become visible.
+    pub fn seen(&mut self, open: &Open) {
+        for chunk in &open.chunks {
+            for new in &chunk.news {
+                self.ids.remove(&(chunk.touched[new.touched].topic.number, new.event.id()));
+            }
+            for touched in &chunk.touched {
+                let name = &touched.topic.name;
+                if let Some(ahead) = self.ahead.get_mut(name) {
+                    ahead.unseen -= touched.events as usize;
+                    if ahead.unseen == 0 {
+                        self.ahead.remove(name);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What was planned will not come: neither what was on its way nor what follows it. Answers what follows.
+    pub fn forget(&mut self) -> Vec<Chunk> {
+        self.ahead.clear();
+        self.ids.clear();
+        self.open.frames.clear();
+        std::mem::take(&mut self.open.chunks)
+    }
+}
