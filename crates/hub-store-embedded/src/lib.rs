@@ -31,11 +31,13 @@
 //! | `losses` | what damage has cost, in words |
 //! | `lookup` | reading |
 //! | `clean`, `rewrite` | what goes, and how its room comes back |
+//! | [`doctor`] | examining and repairing a directory that no hub uses |
 //! | `keeper` | sealing, preparing, rewriting, beside the commits |
 
 mod catalog;
 mod clean;
 pub mod disk;
+pub mod doctor;
 pub mod format;
 mod health;
 pub mod index;

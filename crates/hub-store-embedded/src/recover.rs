@@ -165,28 +165,45 @@ fn read_format(disk: &dyn Disk, names: &[String]) -> Result<u64, OpenError> {
             )));
         }
         let seed = random();
-        let text = format!("{TITLE}\nformat {VERSION}\nseed {seed:016x}\n");
-        write_file(disk, FORMAT, text.as_bytes()).map_err(during)?;
+        write_file(disk, FORMAT, format_text(seed).as_bytes()).map_err(during)?;
         return Ok(seed);
     }
     let bytes = disk.open(FORMAT).and_then(|file| read_all(&*file)).map_err(during)?;
-    let text = String::from_utf8_lossy(&bytes);
+    match parse_format(&bytes) {
+        Ok(seed) => Ok(seed),
+        Err(BadFormat::Newer(found)) => Err(OpenError::Newer { place, found }),
+        Err(BadFormat::Wrong(what)) => Err(OpenError::Damaged(format!(
+            "{place}/{FORMAT} {what}: `event-hub doctor` says what can be done"
+        ))),
+    }
+}
+
+/// What is wrong with the file that says what the directory is.
+pub enum BadFormat {
+    /// A later version wrote it.
+    Newer(u32),
+    /// It is not what a store writes.
+    Wrong(&'static str),
+}
+
+/// Reads the file that says what the directory is: the seed of the ids' hashes.
+pub fn parse_format(bytes: &[u8]) -> Result<u64, BadFormat> {
+    let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();
     let (title, format, seed) = (lines.next(), lines.next(), lines.next());
     let format = format.and_then(|line| line.strip_prefix("format ")).and_then(|number| number.parse().ok());
     match (title, format) {
-        (Some(TITLE), Some(found)) if found > VERSION => return Err(OpenError::Newer { place, found }),
+        (Some(TITLE), Some(found)) if found > VERSION => return Err(BadFormat::Newer(found)),
         (Some(TITLE), Some(VERSION)) => {}
-        _ => {
-            return Err(OpenError::Damaged(format!(
-                "{place}/{FORMAT} is not what an event-hub store writes: `event-hub doctor` says what can be done"
-            )));
-        }
+        _ => return Err(BadFormat::Wrong("is not what an event-hub store writes")),
     }
     let seed = seed.and_then(|line| line.strip_prefix("seed "));
-    seed.and_then(|seed| u64::from_str_radix(seed, 16).ok()).ok_or_else(|| {
-        OpenError::Damaged(format!("{place}/{FORMAT} has no seed: `event-hub doctor` says what can be done"))
-    })
+    seed.and_then(|seed| u64::from_str_radix(seed, 16).ok()).ok_or(BadFormat::Wrong("has no seed"))
+}
+
+/// The text of the file that says what the directory is.
+pub fn format_text(seed: u64) -> String {
+    format!("{TITLE}\nformat {VERSION}\nseed {seed:016x}\n")
 }
 
 /// The newest manifest that can be read, and what is wrong with copies.

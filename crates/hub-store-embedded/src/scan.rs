@@ -22,6 +22,9 @@ const CHEAP: usize = 1 << 14;
 /// Bytes of the content of a longer one that say whether it can be one.
 const LONG: usize = 36;
 
+/// A commit that is larger is read again when its frames are handed out: a rewritten segment is one single commit.
+const LARGE: usize = 8 << 20;
+
 /// A stretch of a file that is not what was written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
@@ -114,6 +117,9 @@ pub fn scan(
             Some((_, len)) => {
                 frames.push((at, len));
                 at += len as u64;
+                if window.bytes.len() > LARGE {
+                    window.forget_before(at);
+                }
             }
             None => {
                 if end.is_none() && !evidence.above(&mut window, seal, at, out.last)? {
@@ -149,6 +155,9 @@ fn deliver(
     visit: &mut dyn FnMut(At<'_>),
 ) -> io::Result<()> {
     for (offset, len) in frames.drain(..) {
+        if window.bytes.len() > LARGE {
+            window.forget_before(offset);
+        }
         let Some(bytes) = window.at(offset, len)? else { continue };
         let frame = Frame { kind: bytes[8], content: &bytes[HEADER..len] };
         match Entry::read(frame.kind, frame.content) {

@@ -54,7 +54,7 @@ pub trait Disk: Send + Sync + 'static {
     }
 
     /// Makes this process the only one that uses the directory, until the guard is dropped.
-    /// [`io::ErrorKind::WouldBlock`] if another one does.
+    /// [`io::ErrorKind::WouldBlock`] if another one does; its text says which, if that is known.
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>>;
 }
 

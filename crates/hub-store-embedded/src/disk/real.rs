@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 #[derive(Clone, Debug)]
 pub struct RealDisk {
     root: PathBuf,
+    /// Nothing is written: files are opened to be read.
+    read_only: bool,
 }
 
 const LOCK: &str = "lock";
@@ -26,7 +28,7 @@ impl RealDisk {
     pub fn new(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
         fs::create_dir_all(&root)?;
-        Ok(Self { root })
+        Ok(Self { root, read_only: false })
     }
 
     /// A directory that must be there already: for looking at one.
@@ -36,14 +38,33 @@ impl RealDisk {
     pub fn existing(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
         if fs::metadata(&root)?.is_dir() {
-            Ok(Self { root })
+            Ok(Self { root, read_only: false })
         } else {
             Err(io::ErrorKind::NotADirectory.into())
         }
     }
 
+    /// As [`RealDisk::existing`], and nothing in it can be changed: whatever would is refused. Its
+    /// [`lock`](Disk::lock) is shared with others that only look, and leaves no file behind.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn read_only(root: impl Into<PathBuf>) -> io::Result<Self> {
+        Ok(Self { read_only: true, ..Self::existing(root)? })
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
+    }
+
+    fn may_write(&self) -> io::Result<()> {
+        if self.read_only { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
+    }
+
+    fn options(&self) -> OpenOptions {
+        let mut options = OpenOptions::new();
+        options.read(true).write(!self.read_only).mode(0o600);
+        options
     }
 
     /// Makes the directory of a name one level down.
@@ -59,12 +80,6 @@ impl RealDisk {
         let entries = fs::read_dir(&self.root)?.collect::<io::Result<Vec<_>>>()?;
         Ok(entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_dir()).collect())
     }
-}
-
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    options
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {
@@ -96,19 +111,22 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let file = options().create_new(true).open(self.make_parent(name)?)?;
+        self.may_write()?;
+        let file = self.options().create_new(true).open(self.make_parent(name)?)?;
         Ok(Arc::new(RealFile { file, nowait: AtomicBool::new(true) }))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(RealFile { file: options().open(self.path(name))?, nowait: AtomicBool::new(true) }))
+        Ok(Arc::new(RealFile { file: self.options().open(self.path(name))?, nowait: AtomicBool::new(true) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.may_write()?;
         fs::rename(self.path(from), self.make_parent(to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        self.may_write()?;
         fs::remove_file(self.path(name))
     }
 
@@ -123,11 +141,48 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
-        let file = options().create(true).truncate(false).open(self.path(LOCK))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Box::new(file)),
-            Err(error) => Err(error.into()),
+        let (opened, how) = if self.read_only {
+            (self.options().open(self.path(LOCK)), FlockOperation::NonBlockingLockShared)
+        } else {
+            let opened = self.options().create(true).truncate(false).open(self.path(LOCK));
+            (opened, FlockOperation::NonBlockingLockExclusive)
+        };
+        let file = match opened {
+            // Nobody has ever locked it.
+            Err(error) if self.read_only && error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Box::new(()));
+            }
+            opened => opened?,
+        };
+        match flock(&file, how) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let mut who = [0; 20];
+                let read = file.read_at(&mut who, 0).unwrap_or(0);
+                let who = String::from_utf8_lossy(&who[..read]);
+                let who = format!("process {}", who.lines().next().unwrap_or("unknown"));
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, who));
+            }
+            Err(error) => return Err(error.into()),
         }
+        if !self.read_only {
+            // For whoever comes and wonders who has it; the lock itself does not depend on it.
+            let _ = file
+                .set_len(0)
+                .and_then(|()| file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0));
+        }
+        Ok(Box::new(Guard(file)))
+    }
+}
+
+/// Gives the lock back at once: a file alone would hold it as long as a program that is just being started by another
+/// thread has a copy of its handle.
+struct Guard(File);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // Closing gives it back, too.
+        let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
 

@@ -1,0 +1,22 @@
+//! One module per command: its arguments, and what it does.
+
+pub mod doctor;
+pub mod store;
+
+use anyhow::{Context, bail};
+use hub_store_embedded::disk::RealDisk;
+use std::io;
+use std::path::Path;
+
+/// A data directory that is there already.
+fn directory(path: &Path, read_only: bool) -> anyhow::Result<RealDisk> {
+    let opened = if read_only { RealDisk::read_only(path) } else { RealDisk::existing(path) };
+    let place = path.display();
+    match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => bail!("{place} does not exist"),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            bail!("{place} is not a directory; the data directory of a hub is expected")
+        }
+        opened => opened.with_context(|| format!("{place} cannot be read")),
+    }
+}

@@ -1,0 +1,47 @@
+//! The event-hub program: one file per command in `commands`.
+
+mod commands;
+mod text;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A durable event bus.
+#[derive(Debug, Parser)]
+#[command(
+    name = "event-hub",
+    version,
+    about = "A durable event bus on its own embedded log",
+    after_help = "`event-hub COMMAND --help` says more. docs/cli.md shows every command with its output.",
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Doctor(commands::doctor::Args),
+    #[command(subcommand)]
+    Store(commands::store::Command),
+}
+
+/// What every command that could not do its work ends with; clap ends with it, too, when it does not understand.
+const COULD_NOT: u8 = 2;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Store(command) => commands::store::run(&command),
+    };
+    done.unwrap_or_else(|error| {
+        if error.downcast_ref().is_some_and(text::is_closed_pipe) {
+            // Whoever read the output has seen enough.
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("error: {error:#}");
+        ExitCode::from(COULD_NOT)
+    })
+}

@@ -1,0 +1,15 @@
+//! The program itself, run on real directories.
+#![allow(clippy::unwrap_used)]
+
+#[path = "main/damage.rs"]
+mod damage;
+#[path = "main/healthy.rs"]
+mod healthy;
+#[path = "main/refused.rs"]
+mod refused;
+#[path = "main/repairs.rs"]
+mod repairs;
+#[path = "main/stat.rs"]
+mod stat;
+#[path = "main/world.rs"]
+mod world;
