@@ -73,11 +73,10 @@ fn what_was_cleaned_away_before_is_no_loss() {
     store.close();
     // In the segment of the first one that stays are some that went.
     let gone = (1..first).rev().find(|n| {
-        let found = world.named("log-").iter().any(|name| {
+        world.named("log-").iter().any(|name| {
             let text = String::from_utf8_lossy(&world.bytes(name)).into_owned();
             text.contains(&format!("\"orders-{n}\""))
-        });
-        found
+        })
     });
     let gone = gone.expect("something that is gone is still there");
     let (name, at, _) = world.spoil("orders", gone);
@@ -101,7 +100,7 @@ fn a_torn_end_is_normal() {
     ran.says("nobody was told that it is safe").says("it will be cut when the hub starts");
     // And so it is.
     assert_eq!(world.open().events("orders").last().unwrap().0, 60);
-    world.doctor(&[]).ends_with(0).says(&format!("1 files, ")).says(&format!("{name}.torn-{at}"));
+    world.doctor(&[]).ends_with(0).says("quarantine what: 1 file, ").says(&format!("{name}.torn-{at}"));
 }
 
 #[test]
@@ -229,7 +228,7 @@ fn a_format_file_that_is_missing_wrong_or_of_another_store_is_told() {
     world.doctor(&[]).ends_with(1).says("PROBLEM: format what: it is missing").says("--restore-format");
     world.write("format", "hello\n");
     world.doctor(&[]).ends_with(1).says("PROBLEM: format what: it is not what an event-hub store writes");
-    let mut other = good.clone();
+    let mut other = good;
     let last = other.len() - 2;
     other[last] = if other[last] == b'0' { b'1' } else { b'0' };
     world.write("format", other);
@@ -252,7 +251,7 @@ fn files_that_nobody_needs_are_notes() {
         "note: log-00000099.idx what: its segment is not there",
         "note: kept-00000007.tmp what: a file that was being written",
         "note: kept-00000007 what: what counts of it is in a segment",
-        "note: quarantine what: 1 files, 4 bytes: log-00000001.torn-99",
+        "note: quarantine what: 1 file, 4 bytes: log-00000001.torn-99",
     ] {
         ran.says(expected);
     }

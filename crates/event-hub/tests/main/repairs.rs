@@ -2,6 +2,7 @@
 //! everything that was not damaged.
 
 use crate::world::{Store, World};
+use hub_store_embedded::EmbeddedStore;
 
 fn marks(topic: &str, numbers: impl IntoIterator<Item = u64>) -> Vec<(u64, String)> {
     numbers.into_iter().map(|n| (n, format!("{topic}-{n}"))).collect()
@@ -121,6 +122,17 @@ fn a_manifest_is_made_from_rewritten_segments_as_far_as_they_tell() {
     works(&store, 10_090, 90);
     store.close();
     world.doctor(&[]).ends_with(0);
+}
+
+#[test]
+fn a_store_whose_manifest_is_missing_does_not_remove_what_was_rewritten() {
+    let world = World::rewritten();
+    world.remove("manifest.1");
+    world.remove("manifest.2");
+    let before = world.named("kept-");
+    let refused = EmbeddedStore::open(world.path(), world.options()).unwrap_err().to_string();
+    assert!(refused.contains("but no manifest: `event-hub doctor`"), "{refused}");
+    assert_eq!(world.named("kept-"), before);
 }
 
 #[test]

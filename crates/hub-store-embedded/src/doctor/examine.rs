@@ -49,6 +49,8 @@ pub(super) struct Known {
     pub piece: Piece,
     /// Bytes that count.
     pub end: u64,
+    /// Up to here it is known to be durable.
+    pub synced_end: u64,
     /// Something in it cannot be read.
     pub damaged: bool,
     /// Its sidecar has to be written.
@@ -130,7 +132,8 @@ pub(super) fn examine(disk: &dyn Disk, progress: &mut Progress<'_>) -> Result<Ex
         }
         let (end, bad) = (read.outcome.end, pass.damages.len() > first);
         let wrong = read.wrong.iter().map(|wrong| wrong.bytes.start).collect();
-        let mut entry = Known { piece: piece.clone(), end, damaged: bad, sidecar: true, wrong };
+        let synced_end = if piece.role == Role::Covered { end } else { read.outcome.synced_end };
+        let mut entry = Known { piece: piece.clone(), end, synced_end, damaged: bad, sidecar: true, wrong };
         if piece.role != Role::After {
             let verdict =
                 compare(disk, (piece.id, piece.nonce, end), &read.index, &mut pass.damages[first..]);
@@ -524,7 +527,8 @@ impl Pass<'_> {
             if count > names.len() {
                 names.push("…");
             }
-            let what = format!("{count} files, {bytes} bytes: {}", names.join(", "));
+            let files = if count == 1 { "1 file".to_string() } else { format!("{count} files") };
+            let what = format!("{files}, {bytes} bytes: {}", names.join(", "));
             self.tell(
                 note("quarantine", "quarantine")
                     .what(what)

@@ -103,13 +103,17 @@ impl Files {
             return false;
         }
         let bad = self.copies.iter().any(|copy| matches!(copy, Copy::Bad(_)));
-        bad || !self.whole_history()
+        bad || self.rewritten()
+    }
+
+    /// Whether a part of the log was rewritten: then there was a manifest.
+    pub fn rewritten(&self) -> bool {
+        self.segments.iter().any(|id| matches!(id, SegmentId::Kept(_)))
     }
 
     /// Whether the logs from the first one on are all there, and nothing was rewritten.
     pub fn whole_history(&self) -> bool {
-        let ascending = self.segments.iter().zip(1..).all(|(id, number)| *id == SegmentId::Log(number));
-        ascending
+        self.segments.iter().zip(1..).all(|(id, number)| *id == SegmentId::Log(number))
     }
 
     /// Bytes of a file; 0 if it is gone by now.

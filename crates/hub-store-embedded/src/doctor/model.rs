@@ -148,9 +148,11 @@ impl Model {
             Content::Event(number, committed, json) => {
                 self.catalog.take_number(*number);
                 let topic = self.topic(*number)?;
-                let event = event(json, *committed, &topic.name).map_err(|error| error.to_string())?;
+                let bytes = Bytes::copy_from_slice(json);
+                let event =
+                    event(bytes.clone(), *committed, &topic.name).map_err(|error| error.to_string())?;
                 if self.deep {
-                    let whole = Event::from_json(Bytes::copy_from_slice(json), *committed);
+                    let whole = Event::from_json(bytes, *committed);
                     let whole = whole.map_err(|error| format!("its JSON is wrong: {}", error.msg))?;
                     if (whole.seq(), whole.id()) != (event.seq(), event.id()) {
                         return Err("its JSON says two things about its seq or its id".into());

@@ -102,7 +102,9 @@ impl Pieces {
         let logs: Vec<SegmentId> =
             files.segments.iter().copied().filter(|id| matches!(id, SegmentId::Log(_))).collect();
         let mut from_logs = Self::default();
-        from_logs.logs(disk, &logs, None, Role::Alone).map_err(during)?;
+        // Logs that are missing may have been rewritten.
+        let expected = if files.rewritten() { None } else { Some(1) };
+        from_logs.logs(disk, &logs, expected, Role::Alone).map_err(during)?;
         let mut kept = Vec::new();
         for id in files.segments.iter().copied().filter(|id| matches!(id, SegmentId::Kept(_))) {
             let file = disk.open(&id.to_string()).map_err(during)?;

@@ -35,7 +35,7 @@ pub(super) fn repair<'a>(
 ) -> Result<(Vec<Action>, Report), DoctorError> {
     let mut exam = examine(disk, progress)?;
     let mut actions = Vec::new();
-    let steps: [(bool, fn(&mut Surgery<'a>, &Examination) -> Step); 4] = [
+    let steps: [(bool, Repair<'a>); 4] = [
         (repairs.restore_format, Surgery::restore_format),
         (repairs.rebuild_manifest, Surgery::rebuild_manifest),
         (repairs.drop_damaged, Surgery::drop_damaged),
@@ -54,6 +54,8 @@ pub(super) fn repair<'a>(
     }
     Ok((actions, exam.report))
 }
+
+type Repair<'a> = fn(&mut Surgery<'a>, &Examination) -> Step;
 
 /// What was done, or why there was nothing to do.
 type Step = Result<Result<String, String>, DoctorError>;
@@ -140,6 +142,9 @@ impl Surgery<'_> {
         for known in exam.known.iter().filter(|known| known.sidecar) {
             self.write_sidecar(exam, known)?;
         }
+        for known in &exam.known {
+            self.make_durable(known)?;
+        }
         let rows = exam.known.iter().map(|known| row(known, known.damaged)).collect();
         let manifest = cover::manifest(self.disk, exam, rows, next_kept(exam));
         let manifest = manifest.map_err(self.during("counting events"))?;
@@ -184,6 +189,7 @@ impl Surgery<'_> {
                 if known.sidecar {
                     self.write_sidecar(exam, known)?;
                 }
+                self.make_durable(known)?;
                 rows.push(row(known, false));
                 continue;
             }
@@ -256,6 +262,30 @@ impl Surgery<'_> {
         let index = read_again(self.disk, exam, known).map_err(&during)?.index;
         let bytes = sidecar::encode(&index, known.piece.nonce, known.end);
         write_file(self.disk, &name, &bytes).map_err(&during)
+    }
+
+    /// What a killed process wrote may be in memory only, and no sync would write it after one that failed: the same
+    /// bytes are written once more before a manifest counts them.
+    fn make_durable(&self, known: &Known) -> Result<(), DoctorError> {
+        let during = self.during(&format!("making {} durable", known.piece.id));
+        if known.synced_end >= known.end {
+            return Ok(());
+        }
+        let again = || {
+            let file = self.disk.open(&known.piece.id.to_string())?;
+            let (mut at, mut bytes) = (known.synced_end, vec![0; BUFFER]);
+            while at < known.end {
+                let len = BUFFER.min((known.end - at) as usize);
+                let read = file.read_at(&mut bytes[..len], at, Wait::Yes)?;
+                if read == 0 {
+                    break;
+                }
+                file.write_at(&bytes[..read], at)?;
+                at += read as u64;
+            }
+            file.sync()
+        };
+        again().map_err(during)
     }
 
     /// Removes segments that were copied and that no manifest knows any more.
@@ -339,11 +369,12 @@ fn rewrite(disk: &dyn Disk, exam: &Examination, known: &Known, id: SegmentId) ->
     };
     let source = disk.open(&known.piece.id.to_string())?;
     scan(&*source, Seal::new(known.piece.nonce), Some(known.end), known.piece.after, &mut |at| {
-        out.frame(&at)
+        out.frame(&at);
     })?;
     let end = out.finish()?;
     let piece = Piece { id, nonce, end: Some(end), after: 0, header: None, ..known.piece.clone() };
-    let new = Known { piece, end, damaged: false, sidecar: true, wrong: RoaringTreemap::new() };
+    let new =
+        Known { piece, end, synced_end: end, damaged: false, sidecar: true, wrong: RoaringTreemap::new() };
     disk.rename(&unfinished, &id.to_string())?;
     disk.sync_names()?;
     let Read { index, outcome, wrong, .. } = read_again(disk, exam, &new)?;

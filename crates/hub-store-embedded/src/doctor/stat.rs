@@ -159,7 +159,7 @@ pub(super) fn stat(disk: &dyn Disk) -> Result<Stat, DoctorError> {
 
 /// Entries of a segment, by topic.
 enum Entries {
-    Sealed(Sidecar),
+    Sealed(Box<Sidecar>),
     Open(BTreeMap<u32, Vec<Entry>>),
 }
 
@@ -225,7 +225,7 @@ fn try_stat(disk: &dyn Disk, in_use: bool) -> Result<Stat, DoctorError> {
                 .ok()
                 .and_then(|sidecar| Sidecar::open(sidecar, piece.nonce, end).ok())
                 .filter(|sidecar| sidecar.verify(Wait::Yes).is_ok())
-                .map(|sidecar| (Entries::Sealed(sidecar), end)),
+                .map(|sidecar| (Entries::Sealed(Box::new(sidecar)), end)),
             _ => None,
         };
         let (entries, used) = match sealed {
