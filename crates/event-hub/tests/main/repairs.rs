@@ -131,7 +131,7 @@ fn a_store_whose_manifest_is_missing_does_not_remove_what_was_rewritten() {
     world.remove("manifest.2");
     let before = world.named("kept-");
     let refused = EmbeddedStore::open(world.path(), world.options()).unwrap_err().to_string();
-    assert!(refused.contains("but no manifest: `event-hub doctor`"), "{refused}");
+    assert!(refused.contains("are missing: `event-hub doctor`"), "{refused}");
     assert_eq!(world.named("kept-"), before);
 }
 
@@ -257,6 +257,7 @@ fn a_last_segment_with_a_damaged_header_is_saved() {
     let world = World::full();
     let name = world.named("log-").pop().unwrap();
     world.flip(&name, 33);
+    world.flip(&name, 41);
     world.doctor(&["--drop-damaged"]).ends_with(0).says("is now kept-00000001");
     let store = world.open();
     assert_eq!(store.events("orders"), marks("orders", 1..=60));
@@ -272,6 +273,7 @@ fn segments_that_are_missing_or_unreadable_are_given_up() {
     let gone: Vec<u64> = (1..=60).filter(|n| [&last, &lost].contains(&&world.find("orders", *n).0)).collect();
     world.remove(&lost);
     world.flip(&last, 24);
+    world.flip(&last, 25);
     let unreadable = world.bytes(&last);
     world.doctor(&["--drop-damaged"]).ends_with(0).says(&format!("{lost} is not expected any more"));
     world.kept_aside(&last, &unreadable, "drop-damaged");
@@ -279,6 +281,46 @@ fn segments_that_are_missing_or_unreadable_are_given_up() {
     let store = world.open();
     assert_eq!(store.events("orders"), marks("orders", (1..=60).filter(|n| !gone.contains(n))));
     works(&store, 60, 1);
+}
+
+#[test]
+fn what_the_hub_has_moved_to_quarantine_is_let_go() {
+    let world = World::full();
+    let last = world.named("log-").pop().unwrap();
+    let gone: Vec<u64> = (1..=60).filter(|n| world.find("orders", *n).0 == last).collect();
+    world.flip(&last, 24);
+    world.flip(&last, 25);
+    let unreadable = world.bytes(&last);
+    // The hub passes it over, and says so at every start.
+    for _ in 0..2 {
+        let store = world.open();
+        assert!(store.health().damaged > 0);
+        store.close();
+    }
+    world.doctor(&["--drop-damaged"]).ends_with(0).says(&format!("quarantine/{last} has another name"));
+    world.kept_aside(&last, &unreadable, "drop-damaged");
+    changes_nothing_more(&world, "--drop-damaged");
+    let store = world.open();
+    assert_eq!(store.events("orders"), marks("orders", (1..=60).filter(|n| !gone.contains(n))));
+    works(&store, 60, 1);
+}
+
+#[test]
+fn an_unreadable_segment_is_put_aside_when_the_manifest_is_made_without_it() {
+    let world = World::full();
+    let (name, ..) = world.find("orders", 20);
+    let gone: Vec<u64> = (1..=60).filter(|n| world.find("orders", *n).0 == name).collect();
+    world.flip(&name, 24);
+    world.flip(&name, 25);
+    let unreadable = world.bytes(&name);
+    for copy in ["manifest.1", "manifest.2"] {
+        world.write(copy, "rubbish");
+    }
+    world.doctor(&["--rebuild-manifest"]).says(&format!("{name} cannot be read, and is in quarantine"));
+    world.kept_aside(&name, &unreadable, "rebuild-manifest");
+    let store = world.open();
+    assert_eq!(store.events("orders"), marks("orders", (1..=60).filter(|n| !gone.contains(n))));
+    works(&store, 60, 60);
 }
 
 #[test]

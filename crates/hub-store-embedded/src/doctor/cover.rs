@@ -1,15 +1,16 @@
 //! A manifest that covers a whole log: what a repair that moves segments leaves behind.
 //!
-//! Once everything is covered, opening takes the manifest's word for it and begins a new segment. So everything that
-//! opening would have done to the last one has to be done here: numbering goes on above whatever somebody may have
-//! seen.
+//! Once everything is covered, opening takes the manifest's word for it and goes on in the next segment, which is empty.
+//! So everything that opening would have done to the last one has to be done here: numbering goes on above whatever
+//! somebody may have seen.
 
 use super::examine::Examination;
+use super::pieces::Absent;
 use crate::catalog::TopicMeta;
 use crate::disk::{Disk, Wait};
 use crate::index::Flags;
+use crate::losses::SMALLEST_EVENT;
 use crate::manifest::{Manifest, Row};
-use crate::recover::SMALLEST_EVENT;
 use crate::segment::{SegmentId, json_len};
 use crate::sidecar::{Sidecar, SidecarError};
 use std::collections::BTreeMap;
@@ -45,8 +46,11 @@ pub(super) fn manifest(
         if lost_power {
             last = last.max(state.meta.reserved);
         }
-        if exam.unknown_bytes > 0 {
-            last += exam.unknown_bytes / SMALLEST_EVENT + 1;
+        let place = model.seen.get(&topic.number).and_then(|seen| seen.place).map(|(_, place)| place);
+        let behind = exam.holes.iter().filter(|(hole, _)| place.is_none_or(|place| place < *hole));
+        let bytes: u64 = behind.map(|(_, bytes)| bytes).sum();
+        if bytes >= SMALLEST_EVENT {
+            last += bytes / SMALLEST_EVENT + 1;
         }
         if guessed {
             last = last.max(state.meta.reserved) + MARGIN;
@@ -61,15 +65,11 @@ pub(super) fn manifest(
     }
     recount(disk, &rows, &mut topics)?;
     let groups = model.catalog.groups.lock();
-    let logs = exam.known.iter().filter_map(|known| match known.piece.id {
-        SegmentId::Log(number) => Some(number),
-        SegmentId::Kept(_) => None,
-    });
     let before = exam.manifest.as_ref();
     Ok(Manifest {
         generation: before.map_or(0, |manifest| manifest.generation) + 1,
         seed: exam.seed,
-        upto: logs.max().unwrap_or(0).max(before.map_or(0, |manifest| manifest.upto)),
+        upto: next_log(exam) - 1,
         last_commit: exam.last_commit,
         next_kept,
         boot: model.boot,
@@ -78,6 +78,20 @@ pub(super) fn manifest(
         groups: groups.groups.values().cloned().collect(),
         subscriptions: groups.subscriptions.values().cloned().collect(),
     })
+}
+
+/// The number of the log that follows everything there is.
+fn next_log(exam: &Examination) -> u64 {
+    let numbers = exam.files.segments.iter().filter_map(|id| match id {
+        SegmentId::Log(number) => Some(*number),
+        SegmentId::Kept(_) => None,
+    });
+    let absent = exam.absent.iter().filter_map(|absent| match absent {
+        Absent::Logs(_, last) => Some(*last),
+        _ => None,
+    });
+    let before = exam.manifest.as_ref().map_or(0, |manifest| manifest.upto);
+    numbers.chain(absent).max().unwrap_or(0).max(before) + 1
 }
 
 /// Counts what readers are shown, and raises floors to it.

@@ -21,8 +21,10 @@ use std::ops::Range;
 pub(super) enum DamageKind {
     /// Bytes between frames that are none.
     Stretch,
-    /// The segment's header.
+    /// The segment's header, which the hub sees through.
     Header,
+    /// The segment's header, which the hub cannot do without.
+    LostHeader,
     /// Nothing of a segment can be read.
     Segment,
 }
@@ -41,6 +43,21 @@ pub(super) struct DamageAt {
     pub victims: BTreeMap<u32, RoaringTreemap>,
     /// A sidecar has told which.
     pub from_sidecar: bool,
+}
+
+/// A segment that is gone is taken to have been at least this long.
+const SEGMENT: u64 = 128 << 20;
+
+impl DamageAt {
+    /// Bytes of records that may have been there, or more.
+    fn size(&self) -> u64 {
+        let bytes = self.bytes.end - self.bytes.start;
+        match self.kind {
+            DamageKind::Stretch => bytes,
+            DamageKind::Header | DamageKind::LostHeader => 0,
+            DamageKind::Segment => bytes.max(SEGMENT),
+        }
+    }
 }
 
 /// What is known of a segment after it was read.
@@ -68,8 +85,8 @@ pub(super) struct Examination {
     pub known: Vec<Known>,
     pub absent: Vec<Absent>,
     pub replaced: Vec<SegmentId>,
-    /// Bytes of damage that may have had the highest seqs of any topic.
-    pub unknown_bytes: u64,
+    /// Where something may have been that no manifest knows of, and how many bytes of it.
+    pub holes: Vec<(Place, u64)>,
     pub closed: bool,
     pub last_commit: u64,
     /// The seed that the sidecars were made with.
@@ -78,7 +95,9 @@ pub(super) struct Examination {
 
 impl Examination {
     pub fn damaged(&self) -> bool {
-        !self.absent.is_empty() || self.known.iter().any(|known| known.damaged)
+        !self.absent.is_empty()
+            || !self.files.moved.is_empty()
+            || self.known.iter().any(|known| known.damaged)
     }
 }
 
@@ -112,7 +131,7 @@ pub(super) fn examine(disk: &dyn Disk, progress: &mut Progress<'_>) -> Result<Ex
     model.absent = pieces.absent.iter().map(|(_, absent)| absent.clone()).collect();
     pass.absent(&pieces);
     let total = pieces.list.iter().map(|piece| Files::size(disk, &piece.id.to_string())).sum();
-    let (mut known, mut done, mut unknown_bytes) = (Vec::new(), 0, 0);
+    let (mut known, mut done) = (Vec::new(), 0);
     let (mut closed, mut last_commit) = (true, manifest.as_ref().map_or(0, |manifest| manifest.last_commit));
     for (order, piece) in pieces.list.iter().enumerate() {
         progress(&piece.id.to_string(), done, total);
@@ -121,11 +140,6 @@ pub(super) fn examine(disk: &dyn Disk, progress: &mut Progress<'_>) -> Result<Ex
         pass.damage(order, piece, &read.outcome.damage, &read.wrong);
         if piece.role != Role::Covered {
             (closed, last_commit) = (read.outcome.closed, last_commit.max(read.outcome.last));
-            if piece.active && pass.damages.len() > first {
-                let damages =
-                    pass.damages[first..].iter().filter(|damage| damage.kind == DamageKind::Stretch);
-                unknown_bytes += damages.map(|damage| damage.bytes.end - damage.bytes.start).sum::<u64>();
-            }
         }
         if let Some(torn) = &read.outcome.torn {
             pass.torn(piece, torn);
@@ -155,12 +169,8 @@ pub(super) fn examine(disk: &dyn Disk, progress: &mut Progress<'_>) -> Result<Ex
         known.push(entry);
     }
     progress("", total, total);
-    for (_, absent) in &pieces.absent {
-        unknown_bytes += match absent {
-            Absent::Unreadable(_, _, bytes) => *bytes,
-            _ => 0,
-        };
-    }
+    let uncovered = |damage: &&DamageAt| damage.role != Role::Covered;
+    let holes = pass.damages.iter().filter(uncovered).map(|damage| (damage.place, damage.size())).collect();
     let lost_events = pass.losses(&model, &known);
     pass.counts(&model);
     pass.leftovers(&files, &pieces).map_err(during)?;
@@ -190,7 +200,7 @@ pub(super) fn examine(disk: &dyn Disk, progress: &mut Progress<'_>) -> Result<Ex
         known,
         absent,
         replaced,
-        unknown_bytes,
+        holes,
         closed,
         last_commit,
         seed,
@@ -224,7 +234,7 @@ impl Pass<'_> {
             Format::Bad(what) => ("format_bad", format!("it {what}")),
         };
         let means = if code == "format_seed" {
-            "the hub would not recognise ids that were published before, and take resends for new events"
+            "the hub believes the manifest, which has a checksum, and says so at every start; no event is lost"
         } else {
             "the hub refuses to open the directory; no event is lost"
         };
@@ -247,8 +257,10 @@ impl Pass<'_> {
                     }
                     continue;
                 }
-                // A log that never had a full segment has none.
+                // It was killed before it had written the first one.
                 Copy::Missing if newest.is_none() && !needed => continue,
+                // The first one is written one copy after the other.
+                Copy::Missing if newest == Some(1) => continue,
                 Copy::Missing => ("manifest_copy_missing", "it is missing".to_string()),
                 Copy::Bad(what) => ("manifest_copy_bad", what.clone()),
             };
@@ -301,7 +313,7 @@ impl Pass<'_> {
                 bytes: 0..bytes,
                 what,
                 kind: DamageKind::Segment,
-                role: Role::After,
+                role: if matches!(absent, Absent::File(..)) { Role::Covered } else { Role::After },
                 active: *order == pieces.list.len(),
                 victims: BTreeMap::new(),
                 from_sidecar: false,
@@ -334,8 +346,9 @@ impl Pass<'_> {
                 from_sidecar: false,
             });
         };
-        if let Some(what) = &piece.header {
-            add(0..header::LEN as u64, what.clone(), DamageKind::Header);
+        if let Some(wrong) = &piece.header {
+            let kind = if wrong.harmless { DamageKind::Header } else { DamageKind::LostHeader };
+            add(0..header::LEN as u64, wrong.what.clone(), kind);
         }
         let mut all: Vec<_> = stretches.iter().chain(wrong).collect();
         all.sort_by_key(|damage| damage.bytes.start);
@@ -387,8 +400,7 @@ impl Pass<'_> {
                 let seen_last = seen.map_or(0, |seen| seen.last);
                 let after = seen.and_then(|seen| seen.place).map(|(_, place)| place);
                 if last > seen_last {
-                    let before = Some((known.len(), 0));
-                    gaps.push(Gap { topic: topic.number, first: seen_last + 1, last, after, before });
+                    gaps.push(Gap { topic: topic.number, first: seen_last + 1, last, after, before: None });
                 }
             }
         }
@@ -405,7 +417,7 @@ impl Pass<'_> {
         let mut damages = std::mem::take(&mut self.damages);
         damages.sort_by_key(|damage| damage.place);
         for damage in &mut damages {
-            if damage.kind == DamageKind::Header && damage.role == Role::Covered {
+            if damage.kind == DamageKind::Header {
                 self.tell(header_finding(damage));
                 continue;
             }
@@ -473,12 +485,16 @@ impl Pass<'_> {
     /// Files that are not part of the log.
     fn leftovers(&mut self, files: &Files, pieces: &Pieces) -> io::Result<()> {
         let note = |code, file: &str| Finding::new(Severity::Note, code, file);
-        if let Some(id) = pieces.blank {
+        for name in &files.moved {
             self.tell(
-                note("segment_blank", &id.to_string())
-                    .what("nothing was written to it yet")
-                    .means("normal after a crash")
-                    .remedy("nothing: it is removed when the hub starts"),
+                Finding::new(Severity::Loss, "segment_quarantined", name)
+                    .what("a segment without a header that can be read; the hub has moved it here")
+                    .means("what was in it is not served, and the hub says so at every start")
+                    .remedy(
+                        "put the segment back from a copy of the directory; or `--drop-damaged` has the log go on \
+                         without it",
+                    )
+                    .repair(flags::DROP_DAMAGED),
             );
         }
         for id in &pieces.replaced {
@@ -561,7 +577,7 @@ fn header_finding(damage: &DamageAt) -> Finding {
     Finding::new(Severity::Problem, "header_bad", &damage.file)
         .at(damage.bytes.start, damage.bytes.end - damage.bytes.start)
         .what(&damage.what)
-        .means("no event is lost: the manifest says what the header said")
+        .means("no event is lost: the hub knows what the header said")
         .remedy(COPY_OR_DROP)
         .repair(flags::DROP_DAMAGED)
 }
@@ -570,13 +586,13 @@ fn damage_finding(damage: &DamageAt, lost: Vec<Affected>) -> Finding {
     let words: Vec<String> = lost.iter().map(Affected::words).collect();
     let code = match damage.kind {
         DamageKind::Stretch => "damage",
-        DamageKind::Header => "header_bad",
+        DamageKind::Header | DamageKind::LostHeader => "header_bad",
         DamageKind::Segment if damage.bytes.is_empty() => "segment_missing",
         DamageKind::Segment => "segment_unreadable",
     };
     let newest = "the newest events of any topic may have been there";
     let (severity, means) = match damage.kind {
-        DamageKind::Header => (
+        DamageKind::Header | DamageKind::LostHeader => (
             Severity::Loss,
             "its records are there, but the hub would move the whole segment to quarantine when it starts, and not \
              serve them"
@@ -598,7 +614,7 @@ fn damage_finding(damage: &DamageAt, lost: Vec<Affected>) -> Finding {
         _ => (Severity::Loss, "which events were in it is not known".to_string()),
     };
     let remedy = match damage.kind {
-        DamageKind::Header => {
+        DamageKind::Header | DamageKind::LostHeader => {
             "before the hub is started: put the file back from a copy of the directory, or `--drop-damaged` writes \
              the segment anew with everything that is in it, and keeps the original in quarantine"
         }

@@ -3,6 +3,7 @@
 use super::DoctorError;
 use crate::disk::{Disk, Wait, read_all};
 use crate::manifest::{self, Copy, Manifest};
+use crate::quarantine;
 use crate::recover::{BadFormat, FORMAT, parse_format};
 use crate::segment::SegmentId;
 use std::io;
@@ -24,6 +25,8 @@ pub(super) struct Files {
     pub prepared: Vec<String>,
     /// `*.tmp`.
     pub unfinished: Vec<String>,
+    /// Segments that the hub has moved to `quarantine/`, where it still tells of them.
+    pub moved: Vec<String>,
     /// Names in `quarantine/`.
     pub quarantine: Vec<String>,
     /// Names that are nobody's.
@@ -44,11 +47,12 @@ impl Files {
         names.sort();
         let (mut segments, mut sidecars) = (Vec::new(), Vec::new());
         let (mut prepared, mut unfinished) = (Vec::new(), Vec::new());
-        let (mut quarantine, mut unknown) = (Vec::new(), Vec::new());
+        let (mut moved, mut set_aside, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
         let mut has_format = false;
         for name in &names {
             if name.starts_with("quarantine/") {
-                quarantine.push(name.clone());
+                moved.extend(quarantine::segment(name).map(|_| name.clone()));
+                set_aside.push(name.clone());
             } else if let Some(id) = segment(name) {
                 segments.push(id);
             } else if let Some(id) = name.strip_suffix(".idx").and_then(segment) {
@@ -81,7 +85,19 @@ impl Files {
         } else {
             Format::Missing
         };
-        Ok(Self { segments, sidecars, prepared, unfinished, quarantine, unknown, format, copies, names })
+        let quarantine = set_aside;
+        Ok(Self {
+            segments,
+            sidecars,
+            prepared,
+            unfinished,
+            moved,
+            quarantine,
+            unknown,
+            format,
+            copies,
+            names,
+        })
     }
 
     /// The manifest that counts.
@@ -96,14 +112,14 @@ impl Files {
         })
     }
 
-    /// Whether nothing says what the log was, and the store would not know what to do: a directory that never had a
-    /// full segment has no manifest, and needs none.
+    /// Whether there is no manifest and the store needs one: it opens without it only if it was killed before it had
+    /// written the first, and then there is one segment at most.
     pub fn needs_manifest(&self) -> bool {
         if self.manifest().is_some() {
             return false;
         }
         let bad = self.copies.iter().any(|copy| matches!(copy, Copy::Bad(_)));
-        bad || self.rewritten()
+        bad || self.segments.iter().any(|id| *id != SegmentId::Log(1))
     }
 
     /// Whether a part of the log was rewritten: then there was a manifest.

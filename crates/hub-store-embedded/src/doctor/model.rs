@@ -88,6 +88,8 @@ pub(super) struct Model {
     pub handed: BTreeMap<TopicName, u64>,
     /// Progress of groups whose beginning is not in the log.
     pub orphans: u64,
+    /// Seqs reserved by topics whose names are not known yet.
+    reserved: BTreeMap<u32, u64>,
     /// What should be there and is not.
     pub absent: Vec<Absent>,
     /// Whether the payloads are parsed, too.
@@ -147,8 +149,8 @@ impl Model {
             }
             Content::Event(number, committed, json) => {
                 self.catalog.take_number(*number);
-                let topic = self.topic(*number)?;
                 let bytes = Bytes::copy_from_slice(json);
+                let topic = self.topic_of(*number, *committed, &bytes)?;
                 let event =
                     event(bytes.clone(), *committed, &topic.name).map_err(|error| error.to_string())?;
                 if self.deep {
@@ -200,10 +202,14 @@ impl Model {
                 }
             }
             Content::Reserved(number, upto) => {
-                let topic = self.topic(*number)?;
                 if !covered {
-                    let mut state = topic.state.lock();
-                    state.meta.reserved = state.meta.reserved.max(*upto);
+                    match self.catalog.numbered(*number) {
+                        Some(topic) => {
+                            let mut state = topic.state.lock();
+                            state.meta.reserved = state.meta.reserved.max(*upto);
+                        }
+                        None => drop(self.reserved.insert(*number, *upto)),
+                    }
                 }
             }
             Content::Jump(number, last) => {
@@ -229,6 +235,19 @@ impl Model {
             Content::Mark(_) => {}
         }
         Ok(())
+    }
+
+    /// The topic of an event. If the frame that names it is damaged, the event does.
+    fn topic_of(&mut self, number: u32, committed: u64, json: &Bytes) -> Result<Arc<Topic>, String> {
+        if let Some(topic) = self.catalog.numbered(number) {
+            return Ok(topic);
+        }
+        let event = Event::from_json(json.clone(), committed);
+        let event = event
+            .map_err(|error| format!("an event of topic {number}, whose name is nowhere: {}", error.msg))?;
+        let topic = self.catalog.add(number, event.topic(), Default::default())?;
+        topic.state.lock().meta.reserved = self.reserved.remove(&number).unwrap_or_default();
+        Ok(topic)
     }
 
     fn topic(&self, number: u32) -> Result<Arc<Topic>, String> {

@@ -8,7 +8,7 @@ use crate::format::frame::Seal;
 use crate::format::header::{self, Header};
 use crate::index::SegmentIndex;
 use crate::manifest::Manifest;
-use crate::recover::{is_blank, read_header};
+use crate::recover::read_header;
 use crate::scan::{At, Damage, Outcome, scan};
 use crate::segment::SegmentId;
 use crate::sidecar::Sidecar;
@@ -29,9 +29,17 @@ pub(super) struct Piece {
     /// The manifest says that it is damaged.
     pub flagged: bool,
     /// What is wrong with its header.
-    pub header: Option<String>,
+    pub header: Option<BadHeader>,
     /// It is the one that commits go to.
     pub active: bool,
+}
+
+/// What is wrong with a header.
+#[derive(Clone, Debug)]
+pub(super) struct BadHeader {
+    pub what: String,
+    /// The hub sees through it.
+    pub harmless: bool,
 }
 
 /// Something that belongs to the log and cannot be read at all.
@@ -53,8 +61,6 @@ pub(super) struct Pieces {
     pub absent: Vec<(usize, Absent)>,
     /// Segments that a rewrite has replaced.
     pub replaced: Vec<SegmentId>,
-    /// The last log, if nothing was ever written to it.
-    pub blank: Option<SegmentId>,
 }
 
 impl Pieces {
@@ -70,11 +76,14 @@ impl Pieces {
                 }
                 Err(error) => return Err(error),
             };
-            let header = match read_header(&*file)? {
-                Ok(header) if header.nonce == row.nonce => None,
-                Ok(_) => Some("it is another segment than the one that the manifest knows".to_string()),
-                Err(what) => Some(what),
+            let wrong = match read_header(&*file)? {
+                (Some(header), None) if header.nonce == row.nonce => None,
+                (Some(_), None) => {
+                    Some("it is another segment than the one that the manifest knows".to_string())
+                }
+                (_, what) => what,
             };
+            let header = wrong.map(|what| BadHeader { what, harmless: true });
             pieces.list.push(Piece {
                 id: row.id,
                 nonce: row.nonce,
@@ -92,6 +101,11 @@ impl Pieces {
             files.segments.iter().filter(|id| !rows.contains(id) && !newer(id)).copied().collect();
         let logs: Vec<SegmentId> = files.segments.iter().copied().filter(newer).collect();
         pieces.logs(disk, &logs, Some(manifest.upto + 1), Role::After)?;
+        if logs.is_empty() {
+            // A segment is only sealed when the next one is there.
+            let next = manifest.upto + 1;
+            pieces.absent.push((pieces.list.len(), Absent::Logs(next, next)));
+        }
         Ok(pieces)
     }
 
@@ -136,9 +150,9 @@ impl Pieces {
         expected: Option<u64>,
         role: Role,
     ) -> io::Result<()> {
-        let mut found: Vec<(SegmentId, Header, Option<String>)> = Vec::new();
+        let mut found: Vec<(SegmentId, Header, Option<BadHeader>, u64)> = Vec::new();
         let mut expected = expected;
-        for (at, &id) in ids.iter().enumerate() {
+        for &id in ids {
             let number = id.number();
             let order = self.list.len() + found.len();
             if let Some(first) = expected.filter(|expected| *expected < number) {
@@ -146,28 +160,24 @@ impl Pieces {
             }
             expected = Some(number + 1);
             let file = disk.open(&id.to_string())?;
-            let last = at + 1 == ids.len();
-            let good = matches!(read_header(&*file)?, Ok(header) if header.number == number);
-            if !good && last && is_blank(&*file)? {
-                self.blank = Some(id);
-                continue;
-            }
             match header_of(&*file, id)? {
-                Ok((header, wrong)) => found.push((id, header, wrong)),
+                Ok((header, wrong)) => found.push((id, header, wrong, file.size()?)),
                 Err(what) => self.absent.push((order, Absent::Unreadable(id, what, file.size()?))),
             }
         }
-        for (at, (id, header, wrong)) in found.iter().enumerate() {
-            let next = found
-                .get(at + 1)
-                .filter(|(next, _, wrong)| wrong.is_none() && next.number() == id.number() + 1);
+        for (at, (id, header, wrong, size)) in found.iter().enumerate() {
+            let known = |wrong: &Option<BadHeader>| wrong.as_ref().is_none_or(|wrong| wrong.harmless);
+            let next = found.get(at + 1);
+            let next = next.filter(|(next, _, wrong, _)| known(wrong) && next.number() == id.number() + 1);
             // A segment that was begun when everything before it was covered says nothing about the one before it.
-            let end = next.map(|(_, next, _)| next.prev_end).filter(|end| *end >= header::LEN as u64);
+            let end = next.map(|(_, next, ..)| next.prev_end).filter(|end| *end >= header::LEN as u64);
+            // A segment that is written to does not get shorter; one that was sealed does.
+            let cut_short = (header.bytes > *size && ids.last() == Some(id)).then_some(header.bytes);
             self.list.push(Piece {
                 id: *id,
                 nonce: header.nonce,
-                end,
-                after: if wrong.is_none() { header.after_commit } else { 0 },
+                end: end.or(cut_short),
+                after: header.after_commit,
                 role,
                 flagged: false,
                 header: wrong.clone(),
@@ -281,24 +291,24 @@ fn sorted(pieces: &[Piece], extents: &[Extents]) -> Vec<usize> {
     order
 }
 
-/// The header of a segment, or what it must have been: if only its checksum is wrong, the frames tell whether the
-/// nonce is right.
-fn header_of(file: &dyn DiskFile, id: SegmentId) -> io::Result<Result<(Header, Option<String>), String>> {
+/// The header of a segment, or what it must have been: the frames tell whether the nonce is right.
+fn header_of(file: &dyn DiskFile, id: SegmentId) -> io::Result<Result<(Header, Option<BadHeader>), String>> {
     let wrong = match read_header(file)? {
-        Ok(header) if header.number == id.number() => return Ok(Ok((header, None))),
-        Ok(_) => "its header has another number".to_string(),
-        Err(what) => what,
+        (Some(header), wrong) if header.number == id.number() => {
+            return Ok(Ok((header, wrong.map(|what| BadHeader { what, harmless: true }))));
+        }
+        (Some(_), _) => "its header has another number".to_string(),
+        (None, wrong) => wrong.unwrap_or_default(),
     };
     let mut bytes = vec![0; header::LEN + 64 * 1024];
     let read = file.read_at(&mut bytes, 0, Wait::Yes)?;
     let Some((head, frames)) = bytes[..read].split_at_checked(header::LEN) else { return Ok(Err(wrong)) };
-    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| head[at + byte]));
-    let nonce = number(24);
+    let nonce = u64::from_le_bytes(std::array::from_fn(|byte| head[24 + byte]));
     if Seal::new(nonce).read(frames).is_err() {
         return Ok(Err(wrong));
     }
-    let header = Header { number: id.number(), nonce, after_commit: 0, prev_end: 0 };
-    Ok(Ok((header, Some(wrong))))
+    let header = Header { number: id.number(), nonce, after_commit: 0, prev_end: 0, bytes: 0 };
+    Ok(Ok((header, Some(BadHeader { what: wrong, harmless: false }))))
 }
 
 /// What a segment holds.
@@ -325,6 +335,12 @@ pub(super) fn read_piece(
             wrong.push(Damage { bytes: at.offset..at.offset + at.len as u64, what });
         }
     };
-    let outcome = scan(&*file, Seal::new(piece.nonce), piece.end, piece.after, &mut visit)?;
+    let mut outcome = scan(&*file, Seal::new(piece.nonce), piece.end, piece.after, &mut visit)?;
+    if outcome.closed
+        && let Some(bytes) = outcome.torn.take()
+    {
+        let what = "there is something behind the end of a log that was closed".into();
+        outcome.damage.push(Damage { bytes, what });
+    }
     Ok(Read { file, outcome, index, wrong })
 }

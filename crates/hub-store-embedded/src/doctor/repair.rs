@@ -12,7 +12,7 @@ use crate::disk::{Disk, DiskFile, Wait};
 use crate::format::entry::{Entry, Mark};
 use crate::format::frame::Seal;
 use crate::format::header::{self, Header};
-use crate::manifest::{COPIES, Copy, Row, write_file};
+use crate::manifest::{COPIES, Copy, Manifest, Row, write_file};
 use crate::recover::{FORMAT, format_text};
 use crate::scan::{At, scan};
 use crate::segment::SegmentId;
@@ -83,13 +83,7 @@ impl Surgery<'_> {
                 self.repair
             ))
         };
-        let taken = self.disk.list().map_err(refuse)?;
-        let base = format!("quarantine/{name}.{}.{}", self.stamp, self.repair.trim_start_matches('-'));
-        let free = |copy: &String| !taken.contains(copy);
-        let copy = std::iter::once(base.clone())
-            .chain((2..).map(|number| format!("{base}-{number}")))
-            .find(free)
-            .expect("numbers do not end");
+        let copy = self.free(name).map_err(refuse)?;
         copy_file(self.disk, name, &copy).map_err(|error| {
             // Room for the next try.
             let _ = self.disk.remove(&copy);
@@ -130,13 +124,14 @@ impl Surgery<'_> {
             return Ok(Ok("the good copy of the manifest was written twice".into()));
         }
         if !exam.files.needs_manifest() {
-            return Ok(Err("there is no manifest, and none is needed: no segment was ever full".into()));
+            return Ok(Err("there is no manifest, and none is needed: the hub was stopped before it had written the first one".into()));
         }
         if !matches!(exam.files.format, Format::Seed(_)) {
             return Ok(Err(format!("the format file comes first: {} as well", flags::RESTORE_FORMAT)));
         }
         self.keep_manifests(exam)?;
-        for id in &exam.replaced {
+        let unreadable = unreadable(exam);
+        for id in exam.replaced.iter().chain(&unreadable) {
             self.keep(&id.to_string())?;
         }
         for known in exam.known.iter().filter(|known| known.sidecar) {
@@ -148,9 +143,12 @@ impl Surgery<'_> {
         let rows = exam.known.iter().map(|known| row(known, known.damaged)).collect();
         let manifest = cover::manifest(self.disk, exam, rows, next_kept(exam));
         let manifest = manifest.map_err(self.during("counting events"))?;
+        self.begin_log(exam, &manifest)?;
         manifest.write(self.disk).map_err(self.during("writing the manifest"))?;
-        self.remove(exam.replaced.iter().copied())?;
-        Ok(Ok(rebuilt(exam)))
+        self.remove(exam.replaced.iter().chain(&unreadable).copied())?;
+        let lost: Vec<String> =
+            unreadable.iter().map(|id| format!(". {id} cannot be read, and is in quarantine")).collect();
+        Ok(Ok(rebuilt(exam) + &lost.concat()))
     }
 
     fn drop_damaged(&mut self, exam: &Examination) -> Step {
@@ -165,14 +163,7 @@ impl Surgery<'_> {
             return Ok(Err(format!("the format file comes first: {} as well", flags::RESTORE_FORMAT)));
         }
         let damaged: Vec<&Known> = exam.known.iter().filter(|known| known.damaged).collect();
-        let unreadable: Vec<SegmentId> = exam
-            .absent
-            .iter()
-            .filter_map(|absent| match absent {
-                Absent::Unreadable(id, ..) => Some(*id),
-                _ => None,
-            })
-            .collect();
+        let unreadable = unreadable(exam);
         let gone: Vec<SegmentId> =
             damaged.iter().map(|known| known.piece.id).chain(unreadable.iter().copied()).collect();
         for id in &gone {
@@ -206,17 +197,27 @@ impl Surgery<'_> {
             }
         }
         written.extend(unreadable.iter().map(|id| format!("{id} is in quarantine")));
+        written.extend(exam.files.moved.iter().map(|name| format!("{name} has another name")));
         written.extend(exam.absent.iter().filter_map(|absent| match absent {
             Absent::File(id, ..) => Some(format!("{id} is not expected any more")),
-            Absent::Logs(first, last) => {
-                Some(format!("{} to {last} are not expected any more", SegmentId::Log(*first)))
+            Absent::Logs(first, last) if first == last => {
+                Some(format!("{} is not expected any more", SegmentId::Log(*first)))
             }
+            Absent::Logs(first, last) => Some(format!(
+                "{} to {} are not expected any more",
+                SegmentId::Log(*first),
+                SegmentId::Log(*last)
+            )),
             Absent::Unreadable(..) => None,
         }));
         let manifest =
             cover::manifest(self.disk, exam, rows, next).map_err(self.during("counting events"))?;
+        self.begin_log(exam, &manifest)?;
         manifest.write(self.disk).map_err(self.during("writing the manifest"))?;
         self.remove(gone.into_iter())?;
+        for name in &exam.files.moved {
+            self.set_aside(name)?;
+        }
         Ok(Ok(format!(
             "{}; the numbering of topics goes on above whatever may have been lost",
             written.join(", ")
@@ -288,6 +289,49 @@ impl Surgery<'_> {
         again().map_err(during)
     }
 
+    /// Makes the segment that the log goes on in: opening expects one behind what a manifest covers. It begins with
+    /// where the numbering goes on, so that nobody looks for what lies between.
+    fn begin_log(&self, exam: &Examination, manifest: &Manifest) -> Result<(), DoctorError> {
+        let number = manifest.upto + 1;
+        let before = exam.known.iter().find(|known| known.piece.id == SegmentId::Log(manifest.upto));
+        let (nonce, after_commit) = (random(), manifest.last_commit);
+        let prev_end = before.map_or(0, |known| known.end);
+        let header = Header { number, nonce, after_commit, prev_end, bytes: header::LEN as u64 };
+        let (mut bytes, seal) = (header.encode(), Seal::new(nonce));
+        for (topic, name, meta) in &manifest.topics {
+            let seen = exam.model.seen.get(topic).map_or(0, |seen| seen.last);
+            if meta.last > seen {
+                seal.topic(&mut bytes, *topic, name);
+                seal.jump(&mut bytes, *topic, meta.last);
+            }
+        }
+        if bytes.len() > header::LEN {
+            let (number, start) = (after_commit + 1, header::LEN as u32);
+            seal.mark(&mut bytes, Mark { number, synced: after_commit, start, closed: true });
+        }
+        let name = SegmentId::Log(number).to_string();
+        write_file(self.disk, &name, &bytes).map_err(self.during(&format!("writing {name}")))
+    }
+
+    /// Has the hub say nothing more about a segment that it has moved to quarantine: it stays, with another name.
+    fn set_aside(&mut self, name: &str) -> Result<(), DoctorError> {
+        let during = self.during(&format!("renaming {name}"));
+        let kept = self.free(name.trim_start_matches("quarantine/")).map_err(&during)?;
+        let rename = || self.disk.rename(name, &kept).and_then(|()| self.disk.sync_names());
+        rename().map_err(&during)?;
+        self.copies.push(kept);
+        Ok(())
+    }
+
+    /// A name in quarantine that nobody has.
+    fn free(&self, name: &str) -> io::Result<String> {
+        let taken = self.disk.list()?;
+        let base = format!("quarantine/{name}.{}.{}", self.stamp, self.repair.trim_start_matches('-'));
+        let others = (2..).map(|number| format!("{base}-{number}"));
+        let free = std::iter::once(base.clone()).chain(others).find(|copy| !taken.contains(copy));
+        free.ok_or_else(|| io::ErrorKind::AlreadyExists.into())
+    }
+
     /// Removes segments that were copied and that no manifest knows any more.
     fn remove(&self, ids: impl Iterator<Item = SegmentId>) -> Result<(), DoctorError> {
         let during = self.during("removing what was replaced");
@@ -320,6 +364,15 @@ fn rebuilt(exam: &Examination) -> String {
          forgotten. The numbering of every topic goes on {MARGIN} above the highest seq that was found, so that none \
          is given twice"
     )
+}
+
+/// Segments in which nothing can be read.
+fn unreadable(exam: &Examination) -> Vec<SegmentId> {
+    let unreadable = exam.absent.iter().filter_map(|absent| match absent {
+        Absent::Unreadable(id, ..) => Some(*id),
+        _ => None,
+    });
+    unreadable.collect()
 }
 
 fn row(known: &Known, damaged: bool) -> Row {
@@ -356,7 +409,7 @@ fn rewrite(disk: &dyn Disk, exam: &Examination, known: &Known, id: SegmentId) ->
     }
     let nonce = random();
     let file = disk.create(&unfinished)?;
-    let header = Header { number: id.number(), nonce, after_commit: 0, prev_end: 0 };
+    let header = Header { number: id.number(), nonce, after_commit: 0, prev_end: 0, bytes: 0 };
     let mut out = Out {
         exam,
         wrong: &known.wrong,
