@@ -39,7 +39,7 @@ impl SimStore for Crashing {
         }
         self.disk.power_loss(luck >> 8);
         let mut more = luck >> 16;
-        while more % 3 > 0 {
+        while !more.is_multiple_of(3) {
             self.disk.cut_at(self.disk.ops() + (more >> 4) % 32);
             let opened = self.try_open();
             assert!(self.disk.is_out() || opened.is_ok(), "it does not open: {:?}", opened.err());
