@@ -154,6 +154,29 @@ fn a_full_disk_says_so_and_goes_on_by_itself_when_there_is_room() {
     is_well_again(&mut world).unwrap();
 }
 
+#[test]
+fn a_segment_that_could_not_be_begun_takes_nothing_with_it() {
+    let mut refused = 0;
+    for point in 0..12 {
+        let mut world = world(point);
+        world.reopen(End::Closed).unwrap();
+        world.put_tiny("a").unwrap();
+        world.put_tiny("r").unwrap();
+        world.disk.fail_at(world.disk.ops() + point, ErrorKind::Other);
+        // Too large for what is left; the next one is not.
+        for _ in 0..3 {
+            world.put_large("a").unwrap();
+            world.put_tiny("a").unwrap();
+            world.put_tiny("r").unwrap();
+        }
+        refused += world.refused;
+        world.check().unwrap_or_else(|what| panic!("point {point}: {what}"));
+        world.die();
+        world.reopen(End::Death).unwrap_or_else(|what| panic!("point {point}: {what}"));
+    }
+    assert!(refused > 3, "only {refused} were refused");
+}
+
 /// One disk through several bad times.
 fn round(seed: u64) -> Result<Tally, String> {
     let mut world = world(seed);

@@ -157,9 +157,10 @@ fn a_killed_process_loses_nothing_that_was_written() {
             let mut world = work(Some(cut))?;
             kill(&mut world, &mut tally);
             world.reopen(End::Death).map_err(|what| format!("killed: {what}"))?;
-            world.steps(kind % 4)?;
             // What the next life has found is as safe as what it has written.
             let mut luck = Rng::new(cut * 8 + kind);
+            world.put("a")?;
+            world.steps(luck.below(4))?;
             world.lose_power(luck.next() / 8 * 8 + kind);
             let checked = world.reopen(End::Power).and_then(|()| goes_on(&mut world));
             checked.map_err(|what| format!("killed, then without power, luck {kind}: {what}"))?;

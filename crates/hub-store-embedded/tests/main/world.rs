@@ -318,7 +318,16 @@ impl World {
 
     /// One that takes a good part of a segment.
     pub fn put_large(&mut self, topic: &str) -> Result<bool, String> {
-        let payload = Payload::from_json(format!("\"{}\"", "y".repeat(700))).unwrap();
+        self.put_sized(topic, 700)
+    }
+
+    /// One that fits in almost anywhere.
+    pub fn put_tiny(&mut self, topic: &str) -> Result<bool, String> {
+        self.put_sized(topic, 1)
+    }
+
+    fn put_sized(&mut self, topic: &str, len: usize) -> Result<bool, String> {
+        let payload = Payload::from_json(format!("\"{}\"", "y".repeat(len))).unwrap();
         let mut draft = Draft::encode(NewEvent::new(name(topic), payload), self.id(), self.time);
         draft.set_relaxed(topic.starts_with('r'));
         self.commit(vec![draft], Vec::new())
