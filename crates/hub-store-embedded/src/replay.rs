@@ -196,20 +196,16 @@ impl Recovery {
             reserved: HashMap::default(),
             trail,
         };
-        let mut outcome = scan(&*segment.file, segment.seal, end, after, &mut |at| fold.frame(&at))?;
+        let outcome = scan(&*segment.file, segment.seal, end, after, &mut |at| fold.frame(&at))?;
         let Fold { index, named, .. } = fold;
         segment.end.store(outcome.end, Relaxed);
-        if let Some(torn) = outcome.torn.as_ref().filter(|_| outcome.closed) {
-            let what = "there is something behind the end of a log that was closed".into();
-            outcome.damage.push(Damage { bytes: torn.clone(), what });
-        }
         for Damage { bytes, what } in &outcome.damage {
             segment.damaged.store(true, Relaxed);
             let (place, len) = (shared.place(&segment, bytes.start), bytes.end - bytes.start);
             trail.hole(Hole {
                 from: (id.number(), bytes.start),
                 to: (id.number(), bytes.end),
-                bytes: if outcome.torn.as_ref() == Some(bytes) { 0 } else { len },
+                bytes: len,
                 what: format!("{place}, {len} bytes: {what}"),
             });
         }

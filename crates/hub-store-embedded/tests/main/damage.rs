@@ -280,12 +280,13 @@ fn a_flipped_bit_in_the_segment_that_is_written_to_costs_one_record_at_most() {
         let hit = frames.iter().find(|frame| (frame.offset..frame.offset + frame.len).contains(&(at as u64)));
         let record = hit.filter(|frame| frame.kind == "event");
         assert_eq!(lost.len(), usize::from(record.is_some()), "{case}: {lost:?}");
-        if hit.is_some_and(|hit| hit.offset == last.offset) {
-            // The end of a log that was closed looks as one that was not: nothing is lost with it.
+        if at >= end || hit.is_some_and(|hit| hit.offset == last.offset) {
+            // The end of a log that was closed looks as one that was not: nothing is lost with it. What is behind it may
+            // be of a start that the power cut short.
             assert!(disk.names().iter().any(|name| name.contains(".torn-")), "{case}: {:?}", disk.names());
             continue;
         }
-        let offset = hit.map_or(if at < end { 0 } else { end as u64 }, |hit| hit.offset);
+        let offset = hit.map_or(0, |hit| hit.offset);
         let found: Vec<u64> = warnings.iter().filter_map(|warning| said(warning).offset).collect();
         assert!(warnings.iter().all(|warning| warning.contains(&name)), "{case}: {warnings:#?}");
         assert_eq!(found, [offset], "{case}: {warnings:#?}");
