@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn words(report: &Report, actions: &[Action]) -> String {
     let mut text = String::new();
     for action in actions {
-        paragraph(&mut text, action.repair, &action.what);
+        paragraph(&mut text, &format!("{}:", action.repair), &action.what);
         for copy in &action.copies {
             let _ = writeln!(text, "    before: {copy}");
         }

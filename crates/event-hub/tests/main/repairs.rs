@@ -45,7 +45,7 @@ fn bad_and_missing_sidecars_are_written_anew() {
     let broken = world.bytes(&bad);
     let segment = world.bytes(&logs[1]);
     let ran = world.doctor(&["--rebuild-sidecars"]);
-    ran.ends_with(0).says(&format!("--rebuild-sidecars written anew: {missing}, {bad}")).says("healthy");
+    ran.ends_with(0).says(&format!("--rebuild-sidecars: written anew: {missing}, {bad}")).says("healthy");
     ran.says(&format!("before: quarantine/{bad}."));
     world.kept_aside(&bad, &broken, "rebuild-sidecars");
     assert_eq!(world.quarantine().len(), 1, "what was missing has no copy");
@@ -208,7 +208,7 @@ fn a_damaged_stretch_of_a_sealed_segment_is_dropped() {
     let original = world.bytes(&name);
     let manifest = world.bytes("manifest.1");
     let ran = world.doctor(&["--drop-damaged"]);
-    ran.ends_with(0).says(&format!("--drop-damaged {name} is now kept-00000001")).says("healthy");
+    ran.ends_with(0).says(&format!("--drop-damaged: {name} is now kept-00000001")).says("healthy");
     world.kept_aside(&name, &original, "drop-damaged");
     world.kept_aside("manifest.1", &manifest, "drop-damaged");
     assert!(!world.file(&name).exists() && world.file("kept-00000001.idx").exists());
