@@ -5,9 +5,9 @@ use super::bare::{Bare, replay};
 use super::place::{Hub, Place};
 use super::tape::Step;
 use crate::load::{PUBLISHERS, payload};
-use crate::measure::{Latencies, Samples, Scale, Stopwatch};
+use crate::measure::{Cost, Latencies, Samples, Scale, Stopwatch};
 use crate::report::{Figure, Limit, Report};
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use hub_core::{Bus, Config, TopicDurability, TopicName, TopicSettings};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -28,6 +28,8 @@ struct Series {
     limit: Samples,
     /// Events per sync.
     batch: Samples,
+    /// Microseconds of processor time per event, publishers included.
+    cpu: Samples,
     /// The share of the time in which the log is being written or synced.
     busy: Samples,
     /// What the disk took, to what it took the bare loop.
@@ -80,18 +82,24 @@ pub async fn run(place: &Place, scale: Scale, report: &mut Report) -> Result<()>
 async fn turn(place: &Place, scale: Scale, kind: Kind, series: &mut [Series; 4]) -> Result<()> {
     let hub = Hub::open(place, config()?).await?;
     for ((series, publishers), events) in series.iter_mut().zip(PUBLISHERS).zip(EVENTS) {
+        if std::env::var("ONLY").is_ok_and(|only| only != format!("{}{publishers}", kind.name())) {
+            continue;
+        }
         let (topic, events) =
             (TopicName::parse(&format!("{}.p{publishers}", kind.name()))?, scale.events(events));
         hub.tape.settle().await;
         hub.tape.cut();
-        let (wall, latencies) = publish(&hub.bus, &topic, publishers, events).await?;
+        let (cost, latencies) = publish(&hub.bus, &topic, publishers, events).await?;
         hub.tape.settle().await;
         let (steps, busy) = hub.tape.cut();
         let syncs = steps.iter().filter(|step| **step == Step::Sync).count();
         ensure!(syncs > 0, "nothing was recorded: the limit would be of nothing");
         let directory = hub.directory.path().to_owned();
-        let bare = tokio::task::spawn_blocking(move || replay(&directory, &steps)).await??;
-        series.add(events, syncs, wall, busy, &latencies, &bare);
+        // A thread of its own, so that a profile shows it apart.
+        let bare =
+            std::thread::Builder::new().name("bare".into()).spawn(move || replay(&directory, &steps))?;
+        let bare = bare.join().map_err(|_| anyhow!("the bare loop panicked"))??;
+        series.add(events, syncs, cost, busy, &latencies, &bare);
     }
     hub.close().await
 }
@@ -102,7 +110,7 @@ pub async fn publish(
     topic: &TopicName,
     publishers: usize,
     events: usize,
-) -> Result<(Duration, Latencies)> {
+) -> Result<(Cost, Latencies)> {
     let payload = payload();
     let stopwatch = Stopwatch::start();
     let mut tasks = JoinSet::new();
@@ -123,7 +131,7 @@ pub async fn publish(
     while let Some(ended) = tasks.join_next().await {
         latencies.extend(ended??);
     }
-    Ok((stopwatch.stop().wall, latencies))
+    Ok((stopwatch.stop(), latencies))
 }
 
 impl Series {
@@ -131,14 +139,15 @@ impl Series {
         &mut self,
         events: usize,
         syncs: usize,
-        wall: Duration,
+        cost: Cost,
         busy: Duration,
         latencies: &Latencies,
         bare: &Bare,
     ) {
-        self.busy.push(busy.as_secs_f64() / wall.as_secs_f64());
+        self.cpu.push(cost.cpu_each(events));
+        self.busy.push(busy.as_secs_f64() / cost.wall.as_secs_f64());
         self.slower.push(busy.as_secs_f64() / bare.wall.as_secs_f64());
-        self.rate.push(events as f64 / wall.as_secs_f64());
+        self.rate.push(cost.rate(events));
         self.limit.push(events as f64 / bare.wall.as_secs_f64());
         self.batch.push(events as f64 / syncs as f64);
         self.p50.push(latencies.percentile(50.0));
@@ -165,6 +174,7 @@ fn tell(kind: Kind, series: &[Series; 4], report: &mut Report) {
             report.figure(figure.limited(times.map(Limit::AtLeast)));
         }
         report.figure(Figure::new(name("events per sync"), &series.batch, "events"));
+        report.figure(Figure::new(name("CPU per event"), &series.cpu, "us"));
         report.figure(Figure::new(name("time in the disk"), &series.busy, "x"));
         report.figure(Figure::new(name("time in the disk to the bare loop's"), &series.slower, "x"));
         report.figure(Figure::new(name("p50"), &series.p50, "us"));

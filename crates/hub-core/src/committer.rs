@@ -1,19 +1,22 @@
 //! The committer: everything that waits, of whatever topic, becomes one commit of the store.
 //!
-//! While one batch is being made durable the next one gathers; nothing waits for a timer. The queue is bounded in
+//! While one batch is being made durable the next one gathers; nothing waits for a timer. A store may take several batches
+//! at a time ([`EventStore::overlap`]), to prepare one while it syncs another. The queue is bounded in
 //! bytes: publishers wait for room before it, in the order they came.
 
 use crate::Millis;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
-use crate::store::{Appended, Commit, Durability, EventStore, Record, StoreError, StoreResult};
+use crate::store::{Appended, Commit, Committed, Durability, EventStore, Record, StoreError, StoreResult};
 use crate::topic::{TailBudget, Topic, Waiter};
+use futures_core::future::BoxFuture;
 use hub_proto::{Draft, Error, Event, EventId, Result, TopicName};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
-use std::pin::pin;
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The most events in one commit; a publisher does not wait behind more than that.
@@ -225,12 +228,33 @@ impl Committer {
 
     /// Commits until the queue is closed and empty.
     pub async fn run(&self, target: &Target) {
+        let overlap = target.store.overlap().max(1);
+        let mut flights = VecDeque::new();
         loop {
-            let (batch, closed) = self.gather(target.clock.wall());
-            match batch {
-                Some(batch) => self.commit(batch, target).await,
-                None if closed => return,
-                None => self.wake.notified().await,
+            while flights.len() < overlap {
+                match self.gather(target.clock.wall()) {
+                    (Some(batch), _) => flights.push_back(Flight::launch(batch, target)),
+                    (None, true) if flights.is_empty() => return,
+                    (None, _) => break,
+                }
+            }
+            if flights.is_empty() {
+                self.wake.notified().await;
+                continue;
+            }
+            let room = flights.len() < overlap;
+            tokio::select! {
+                biased;
+                committed = self.outlast(&mut flights, target) => self.land(&mut flights, committed, target),
+                () = self.wake.notified(), if room => {}
+            }
+            // Commits that were synced together are answered together.
+            while let Some(committed) = landed(&mut flights).await {
+                self.land(&mut flights, committed, target);
+            }
+            if overlap > 1 {
+                // Those who are ready to publish come first: what they bring goes with the next batch.
+                tokio::task::yield_now().await;
             }
         }
     }
@@ -273,10 +297,10 @@ impl Committer {
         ((!batch.answers.is_empty()).then_some(batch), queue.closed)
     }
 
-    async fn commit(&self, batch: Batch, target: &Target) {
-        let Batch { commit, topics, mut answers } = batch;
-        let (started, count) = (std::time::Instant::now(), commit.events.len());
-        let committed = self.outlast(pin!(target.store.commit(commit)), &mut answers, target).await;
+    /// Tells everybody what came of the first of some commits.
+    fn land(&self, flights: &mut VecDeque<Flight<'_>>, committed: Committed, target: &Target) {
+        let flight = flights.pop_front().expect("it has just come to its end");
+        let Flight { started, count, topics, answers, .. } = flight;
         target.metrics.committed(started.elapsed(), count);
         let Admission { results, waiters, doubtful } = admit(committed.events, topics, target);
         reply(answers, results, committed.records);
@@ -287,26 +311,24 @@ impl Committer {
         }
     }
 
-    /// Waits for a commit. Whoever has waited too long, for it or in the queue behind it, is answered meanwhile; the
-    /// commit itself is left to come to its end.
-    async fn outlast<T>(
-        &self,
-        mut commit: std::pin::Pin<&mut impl Future<Output = T>>,
-        answers: &mut [Answer],
-        target: &Target,
-    ) -> T {
+    /// Waits for the first of some commits. Whoever has waited too long, for them or in the queue behind them, is
+    /// answered meanwhile; the commits themselves are left to come to their end.
+    async fn outlast(&self, flights: &mut VecDeque<Flight<'_>>, target: &Target) -> Committed {
         let late = |since: Millis, now: Millis| now.saturating_sub(since) >= self.timeout;
-        let waited = answers.first().map_or(0, |first| target.clock.steady().saturating_sub(first.since));
+        let first = flights.front().and_then(|flight| flight.answers.first());
+        let waited = first.map_or(0, |first| target.clock.steady().saturating_sub(first.since));
         let mut patience = self.timeout.saturating_sub(waited).max(1);
         loop {
-            if let Ok(done) = tokio::time::timeout(Duration::from_millis(patience), &mut commit).await {
+            let commit = &mut flights.front_mut().expect("the caller has one").commit;
+            if let Ok(done) = tokio::time::timeout(Duration::from_millis(patience), commit).await {
                 return done;
             }
             patience = (self.timeout / 20).clamp(1, 1000);
             let now = target.clock.steady();
             let error = StoreError::Unavailable("the commit takes too long".into());
-            answers
+            flights
                 .iter_mut()
+                .flat_map(|flight| &mut flight.answers)
                 .filter(|answer| late(answer.since, now))
                 .for_each(|answer| answer.fail(&error));
             let mut behind = Batch::default();
@@ -321,6 +343,34 @@ impl Committer {
             behind.answers.iter_mut().for_each(|answer| answer.fail(&error));
         }
     }
+}
+
+/// A commit that is under way.
+struct Flight<'a> {
+    commit: BoxFuture<'a, Committed>,
+    started: Instant,
+    count: usize,
+    /// The topic of each event.
+    topics: Vec<Arc<Topic>>,
+    answers: Vec<Answer>,
+}
+
+impl<'a> Flight<'a> {
+    fn launch(batch: Batch, target: &'a Target) -> Self {
+        let Batch { commit, topics, answers } = batch;
+        let (started, count) = (Instant::now(), commit.events.len());
+        Self { commit: target.store.commit(commit), started, count, topics, answers }
+    }
+}
+
+/// What came of the first of some commits, if it has come to its end.
+async fn landed(flights: &mut VecDeque<Flight<'_>>) -> Option<Committed> {
+    let commit = &mut flights.front_mut()?.commit;
+    poll_fn(|context| match commit.as_mut().poll(context) {
+        Poll::Ready(committed) => Poll::Ready(Some(committed)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// The committer went away with the event in its hands.

@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use tokio::sync::oneshot;
 
-/// A batch of at most so many bytes may be written by the thread that brings it.
+/// At most so many bytes may be written by the thread that brings them, if nobody waits for a sync.
 const HERE_BYTES: usize = 16 << 10;
-/// It may wait for the sync, too, if the last one took no longer than this. In microseconds.
+/// A single event may be synced there, too, if the last sync took no longer than this. In microseconds.
 const HERE_SYNC: u64 = 400;
 
 /// See the module.

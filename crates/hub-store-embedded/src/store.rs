@@ -27,6 +27,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
+/// Commits that may be under way: one that is synced, and a few that are planned meanwhile and go together.
+const OVERLAP: usize = 8;
+
 /// After a failed sync, the next try comes after this.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -235,6 +238,13 @@ impl EventStore for EmbeddedStore {
             };
             Committed { events: vec![Err(error.clone()); events], records: vec![Err(error); records] }
         })
+    }
+
+    fn overlap(&self) -> usize {
+        match self.shared.options.threads {
+            Threads::None => 1,
+            Threads::Own => OVERLAP,
+        }
     }
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {

@@ -198,7 +198,7 @@ pub struct Image {
 /// - **Errors.** After [`StoreError::Unavailable`] the outcome of a write is unknown and nothing else changes: the next
 ///   call may succeed. A read that fails has no effect. Nothing that is damaged is ever answered as an event.
 ///
-/// All calls may be made concurrently, except `commit`: one at a time. A future that is dropped in mid-call leaves the
+/// All calls may be made concurrently, except `commit`: at most [`overlap`](EventStore::overlap) at a time. A future that is dropped in mid-call leaves the
 /// outcome unknown, as an error does.
 pub trait EventStore: Send + Sync + 'static {
     /// What the store calls itself in logs.
@@ -206,6 +206,12 @@ pub trait EventStore: Send + Sync + 'static {
 
     /// Makes a batch durable.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed>;
+
+    /// How many commits may be under way at once. They take effect, and are answered, in the order of the calls,
+    /// whichever future is polled; what is behind one that failed fails, too.
+    fn overlap(&self) -> usize {
+        1
+    }
 
     /// Reads what is stored about topics, groups and subscriptions.
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>>;
