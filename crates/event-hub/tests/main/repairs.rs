@@ -340,14 +340,13 @@ fn a_damaged_rewritten_segment_is_dropped_too() {
 }
 
 #[test]
-fn relaxed_events_that_a_power_loss_may_have_taken_keep_their_seqs_after_a_repair() {
+fn relaxed_events_of_a_hub_that_was_killed_are_there_after_a_repair() {
     let world = World::new();
     let store = world.open();
     for n in 1..=40 {
         store.publish_as("orders", n, true);
     }
     drop(store);
-    // Another boot than the one that the log names: as after a power loss.
     let (name, ..) = world.spoil("orders", 3);
     assert_eq!(name, "log-00000001");
     world.doctor(&["--drop-damaged"]).ends_with(0);
