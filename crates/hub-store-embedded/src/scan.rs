@@ -17,10 +17,16 @@ use std::ops::Range;
 
 /// Bytes read at once.
 const CHUNK: usize = 1 << 20;
-/// Frames up to this long are looked for without a second thought.
-const CHEAP: usize = 1 << 14;
-/// Bytes of the content of a longer one that say whether it can be one.
-const LONG: usize = 36;
+/// Bytes of a frame's content that say whether it can be one.
+const LOOKED_AT: usize = 36;
+/// More than a name takes.
+const LONGEST_NAME: usize = 1 << 16;
+/// Where the highest byte of a frame's length is. It is 0, as no frame is that long.
+const HIGHEST: usize = 7;
+/// Frames up to this long are looked for whatever it costs.
+const SMALL: u64 = 1 << 10;
+/// Looking for frames checks so many times the bytes there are.
+const BUDGET: u64 = 16;
 
 /// A commit that is larger is read again when its frames are handed out: a rewritten segment is one single commit.
 const LARGE: usize = 8 << 20;
@@ -75,7 +81,9 @@ pub fn scan(
 ) -> io::Result<Outcome> {
     let size = file.size()?;
     let limit = end.unwrap_or(size);
-    let mut window = Window { file, bytes: Vec::new(), base: header::LEN as u64, limit: limit.min(size) };
+    let limit_here = limit.min(size);
+    let budget = (limit_here + frame::MAX as u64) * BUDGET;
+    let mut window = Window { file, bytes: Vec::new(), base: header::LEN as u64, limit: limit_here, budget };
     let start = header::LEN as u64;
     let mut out = Outcome { end: start, last: after, synced: after, synced_end: start, ..Outcome::default() };
     // Commits that nothing says are synced, yet.
@@ -205,6 +213,27 @@ impl Evidence {
     }
 }
 
+/// Whether the content of a frame, of so many bytes, may begin with these.
+fn looks_like(kind: u8, len: usize, content: &[u8]) -> bool {
+    // Numbers of this world are far from the largest ones, and texts begin with something that can be seen.
+    let small = |at: usize| content.get(at + 6..at + 8).is_some_and(|high| high == [0, 0]);
+    let text = || content.get(4).is_some_and(u8::is_ascii_graphic);
+    match kind {
+        kind::TOPIC => len < LONGEST_NAME && text(),
+        kind::EVENT => content.get(12..).is_some_and(|json| json.starts_with(b"{\"id\":\"")),
+        kind::PAST => len == 60,
+        kind::CLEANED => [4, 12, 20, 28].into_iter().all(small),
+        kind::RESERVED | kind::JUMP => len == 12,
+        kind::OPENED => len == 16,
+        kind::MARK => len == 21,
+        record::GROUP..=record::SUBSCRIPTION_GONE => match content.first_chunk::<4>() {
+            Some(name) => (u32::from_le_bytes(*name) as usize) < LONGEST_NAME.min(len) && text(),
+            None => false,
+        },
+        _ => false,
+    }
+}
+
 fn leading_zeros(bytes: &[u8]) -> usize {
     const BLOCK: [u8; 512] = [0; 512];
     let blocks = bytes.chunks_exact(BLOCK.len()).take_while(|block| **block == BLOCK).count() * BLOCK.len();
@@ -217,6 +246,8 @@ struct Window<'a> {
     bytes: Vec<u8>,
     base: u64,
     limit: u64,
+    /// Bytes whose checksums may still be checked in looking for frames.
+    budget: u64,
 }
 
 impl Window<'_> {
@@ -266,14 +297,17 @@ impl Window<'_> {
     /// The first place from `at` on where there is a frame, its kind and its length.
     fn next_frame(&mut self, seal: Seal, mut at: u64) -> io::Result<Option<(u64, u8, usize)>> {
         while at + HEADER as u64 <= self.limit {
+            let Some(bytes) = self.at(at, HEADER)? else { return Ok(None) };
             // Most of what is looked through is preallocated.
-            let zeros = match self.at(at, HEADER)? {
-                Some(bytes) => leading_zeros(bytes),
-                None => return Ok(None),
+            let zeros = leading_zeros(bytes);
+            // A frame's length is not zero, so it begins at most 7 bytes before what is not; its highest byte is.
+            let skip = match memchr::memchr(0, &bytes[HIGHEST..]) {
+                _ if zeros > 8 => zeros - 7,
+                Some(skip) => skip,
+                None => bytes.len() - HIGHEST,
             };
-            if zeros > 8 {
-                // A frame's length is not zero, so it begins at most 7 bytes before what is not.
-                at += zeros as u64 - 7;
+            if skip > 0 {
+                at += skip as u64;
                 self.forget_before(at);
                 continue;
             }
@@ -289,27 +323,24 @@ impl Window<'_> {
     }
 
     /// Whether it is worth it to check a checksum here. In bytes that mean nothing, one length in 256 is one, of 8 MiB
-    /// on average: a segment of them would take minutes.
+    /// on average: to check them all would take minutes for a segment. What is made to look like frames runs out of
+    /// budget.
     fn may_be_frame(&mut self, at: u64) -> io::Result<bool> {
-        let Some(bytes) = self.at(at, HEADER)? else { return Ok(false) };
-        let (len, kind) = (u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]), bytes[8]);
-        let (end, cheap) = (u64::from(len) + 8, len as usize <= CHEAP);
+        let Some(head) = self.at(at, HEADER)? else { return Ok(false) };
+        let (len, kind) = (u32::from_le_bytes([head[4], head[5], head[6], head[7]]), head[8]);
+        let end = u64::from(len) + 8;
         if len == 0 || end > frame::MAX as u64 || at + end > self.limit {
             return Ok(false);
         }
-        if cheap {
-            return Ok(true);
+        let len = len as usize - 1;
+        let Some(content) = self.at(at + HEADER as u64, len.min(LOOKED_AT))? else { return Ok(false) };
+        if !looks_like(kind, len, content) {
+            return Ok(false);
         }
-        let Some(content) = self.at(at + HEADER as u64, LONG)? else { return Ok(false) };
-        let high = |at: usize| content[at + 6] == 0 && content[at + 7] == 0;
-        Ok(match kind {
-            kind::EVENT => content[12..].starts_with(b"{\"id\":\""),
-            // Seqs, times and sizes of this world.
-            kind::CLEANED => [4, 12, 20, 28].into_iter().all(high),
-            // A name's length.
-            record::GROUP..=record::SUBSCRIPTION_GONE => content[2..4] == [0, 0],
-            _ => false,
-        })
+        let cost = if end > SMALL { end } else { 0 };
+        let affordable = self.budget >= cost;
+        self.budget = self.budget.saturating_sub(cost);
+        Ok(affordable)
     }
 
     /// The last byte from `at` on that is not zero.
@@ -340,3 +371,6 @@ impl Window<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

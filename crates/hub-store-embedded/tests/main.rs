@@ -5,8 +5,12 @@
 mod conformance;
 #[path = "main/damage.rs"]
 mod damage;
+#[path = "main/directory.rs"]
+mod directory;
 #[path = "main/faults.rs"]
 mod faults;
+#[path = "main/format.rs"]
+mod format;
 #[path = "main/kill.rs"]
 mod kill;
 #[path = "main/ledger.rs"]

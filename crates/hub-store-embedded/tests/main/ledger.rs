@@ -123,10 +123,8 @@ pub fn progress(name: &str, at: &str, floor: u64) -> Record {
     Record::Progress(topic(at), group(name), progress)
 }
 
-/// Fills a store: three topics, one keyed, one relaxed; groups; a subscription; cleaned so that there are kept
-/// segments, and more after that. The last commit is an event of `users`.
-pub fn fill(store: &EmbeddedStore) -> Ledger {
-    let mut ledger = Ledger::default();
+/// Groups and subscriptions, and then what becomes of some.
+pub fn records() -> [Vec<Record>; 2] {
     let subscription = SubscriptionRecord {
         label: "or*".into(),
         group: group("all"),
@@ -136,19 +134,27 @@ pub fn fill(store: &EmbeddedStore) -> Ledger {
         idle_since: None,
     };
     let gone = SubscriptionRecord { label: "u*".into(), ..subscription.clone() };
-    let records = vec![
+    let first = vec![
         record("shop", "orders", false),
         record("mail", "users", true),
         record("old", "users", true),
         Record::Subscription(subscription),
         Record::Subscription(gone),
     ];
-    ledger.publish(store, vec![draft("orders", 1, Some("a"))], records);
-    let records = vec![
+    let second = vec![
         Record::GroupGone(topic("users"), group("old")),
         Record::SubscriptionGone("u*".into(), group("all")),
     ];
-    ledger.publish(store, vec![draft("users", 2, None)], records);
+    [first, second]
+}
+
+/// Fills a store: three topics, one keyed, one relaxed; groups; a subscription; cleaned so that there are kept
+/// segments, and more after that. The last commit is an event of `users`.
+pub fn fill(store: &EmbeddedStore) -> Ledger {
+    let mut ledger = Ledger::default();
+    let [first, second] = records();
+    ledger.publish(store, vec![draft("orders", 1, Some("a"))], first);
+    ledger.publish(store, vec![draft("users", 2, None)], second);
     for number in 3..60 {
         step(store, &mut ledger, number);
     }
