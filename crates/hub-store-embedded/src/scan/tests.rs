@@ -85,7 +85,8 @@ fn frames_of_every_kind_are_found_behind_garbage() {
     };
     let group = hub_core::GroupName::parse("g").unwrap();
     let gone = hub_core::store::Record::GroupGone(topic.clone(), group);
-    let frames: [&dyn Fn(&mut Vec<u8>); 9] = [
+    type Frame<'a> = &'a dyn Fn(&mut Vec<u8>);
+    let frames: [Frame<'_>; 9] = [
         &|into| seal.topic(into, 1, &topic),
         &|into| seal.event(into, 1, 2, json.as_bytes()),
         &|into| seal.past(into, 1, &past),
