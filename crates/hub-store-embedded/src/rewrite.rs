@@ -23,6 +23,8 @@ use std::sync::atomic::Ordering::Relaxed;
 const CHUNK: usize = 1024;
 /// Bytes written together.
 const BUFFER: usize = 1 << 20;
+/// About what is left on disk of a record that is gone.
+const PAST_BYTES: u64 = 80;
 /// So many small neighbours become one.
 const SMALL_RUN: usize = 8;
 
@@ -66,12 +68,11 @@ impl Share {
         share
     }
 
-    fn live_bytes(&self) -> u64 {
-        if self.all == 0 {
-            0
-        } else {
-            (u128::from(self.bytes) * u128::from(self.live) / u128::from(self.all)) as u64
-        }
+    /// About what a rewrite leaves of it, with what has to be remembered.
+    fn left_bytes(&self, forgotten: u64) -> u64 {
+        let live = u128::from(self.bytes) * u128::from(self.live) / u128::from(self.all.max(1));
+        let remembered = self.all.saturating_sub(self.live + forgotten);
+        (live as u64 + remembered * PAST_BYTES).min(self.bytes)
     }
 }
 
@@ -96,7 +97,6 @@ pub fn choose(shared: &Shared, covered: u64) -> Option<Vec<Arc<Segment>>> {
             continue;
         }
         let share = Share::of(shared, segment);
-        let live = share.live_bytes();
         // What a kept segment began with: it may hold more that is gone, and has to be remembered.
         let whole = match segment.id {
             SegmentId::Log(_) => share.all,
@@ -104,16 +104,18 @@ pub fn choose(shared: &Shared, covered: u64) -> Option<Vec<Arc<Segment>>> {
         };
         let worth = share.live * 2 <= whole && (share.live < whole || share.all == 0);
         let forgotten = forgotten(shared, segment);
+        // What is remembered counts, too: places in a segment are 32 bits wide, and all of it would be copied each time.
+        let left = share.left_bytes(forgotten);
         let worth = worth || forgotten > 0 && forgotten * 2 >= share.all;
-        if worth && run_bytes + live <= max {
+        if worth && (run.is_empty() || run_bytes + left <= max) {
             run.push(segment.clone());
-            run_bytes += live;
+            run_bytes += left;
         } else if !run.is_empty() {
             break;
         }
-        if share.bytes * SMALL_RUN as u64 <= max && small_bytes + live <= max {
+        if share.bytes * SMALL_RUN as u64 <= max && small_bytes + left <= max {
             small.push(segment.clone());
-            small_bytes += live;
+            small_bytes += left;
             if small.len() >= SMALL_RUN && run.is_empty() {
                 return Some(small);
             }
