@@ -10,6 +10,8 @@ use hub_core::{
     TopicSettings,
 };
 use hub_proto::Draft;
+use hub_store_embedded::disk::Disk;
+use hub_store_embedded::disk::sim::SimDisk;
 use hub_store_embedded::{EmbeddedStore, Options, Threads};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -374,6 +376,12 @@ fn bytes(directory: &Path) -> u64 {
     lengths.map(|file| file.len()).sum()
 }
 
+/// The same, on a disk in memory: file by file.
+fn sizes(disk: &SimDisk) -> Vec<u64> {
+    let names = disk.list().unwrap();
+    names.iter().map(|name| disk.open(name).unwrap().size().unwrap()).collect()
+}
+
 /// What a topic of [`BOUNDED_BYTES`] may take: segments of which half is gone, the one that is written to, the next one,
 /// one that is being made of others, and what is known of them.
 const ROOM: u64 = 2 * BOUNDED_BYTES + 6 * SEGMENT;
@@ -400,11 +408,11 @@ async fn fill(
 
 #[tokio::test]
 async fn a_bounded_topic_takes_bounded_room() {
-    let directory = tempfile::tempdir().unwrap();
+    let disk = SimDisk::new(1);
     let options = Options { threads: Threads::None, ..options() };
-    let store = EmbeddedStore::open(directory.path(), options).unwrap();
+    let store = EmbeddedStore::open_on(Arc::new(disk.clone()), options).unwrap();
     fill(&store, 0..60, u64::MAX, async || {
-        assert!(bytes(directory.path()) <= ROOM, "{} bytes", bytes(directory.path()));
+        assert!(sizes(&disk).iter().sum::<u64>() <= ROOM, "{} bytes", sizes(&disk).iter().sum::<u64>());
     })
     .await;
     assert_well(&store);
@@ -412,17 +420,16 @@ async fn a_bounded_topic_takes_bounded_room() {
 
 #[tokio::test]
 async fn ids_that_need_not_be_remembered_any_more_take_no_room() {
-    let directory = tempfile::tempdir().unwrap();
+    let disk = SimDisk::new(1);
     let options = Options { threads: Threads::None, ..options() };
-    let store = EmbeddedStore::open(directory.path(), options).unwrap();
+    let store = EmbeddedStore::open_on(Arc::new(disk.clone()), options).unwrap();
     fill(&store, 0..100, 0, async || ()).await;
-    assert!(bytes(directory.path()) > ROOM, "nothing is remembered: the test has lost its point");
+    assert!(sizes(&disk).iter().sum::<u64>() > ROOM, "nothing is remembered: the test has lost its point");
     // However much is remembered, no file grows beyond a segment, which would be copied again and again.
-    let names = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap());
-    let largest = names.map(|entry| entry.metadata().unwrap().len()).max().unwrap();
+    let largest = sizes(&disk).into_iter().max().unwrap();
     assert!(largest <= 2 * SEGMENT, "a file of {largest} bytes");
     fill(&store, 100..101, u64::MAX, async || ()).await;
-    assert!(bytes(directory.path()) <= ROOM, "{} bytes", bytes(directory.path()));
+    assert!(sizes(&disk).iter().sum::<u64>() <= ROOM, "{} bytes", sizes(&disk).iter().sum::<u64>());
     assert_well(&store);
 }
 
