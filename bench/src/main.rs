@@ -17,6 +17,10 @@ use cli::Command;
 use report::Report;
 use std::process::ExitCode;
 
+/// The allocator of the program that is measured.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Threads that run tasks: what the smallest machine has, so that figures of different machines compare.
 const WORKERS: usize = 2;
 

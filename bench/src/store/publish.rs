@@ -82,9 +82,6 @@ pub async fn run(place: &Place, scale: Scale, report: &mut Report) -> Result<()>
 async fn turn(place: &Place, scale: Scale, kind: Kind, series: &mut [Series; 4]) -> Result<()> {
     let hub = Hub::open(place, config()?).await?;
     for ((series, publishers), events) in series.iter_mut().zip(PUBLISHERS).zip(EVENTS) {
-        if std::env::var("ONLY").is_ok_and(|only| only != format!("{}{publishers}", kind.name())) {
-            continue;
-        }
         let (topic, events) =
             (TopicName::parse(&format!("{}.p{publishers}", kind.name()))?, scale.events(events));
         hub.tape.settle().await;

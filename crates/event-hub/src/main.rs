@@ -6,6 +6,10 @@ mod text;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+/// Small objects by the million, made on one thread and freed on another: that is what it is good at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A durable event bus.
 #[derive(Debug, Parser)]
 #[command(

@@ -231,28 +231,31 @@ impl Committer {
         let overlap = target.store.overlap().max(1);
         let mut flights = VecDeque::new();
         loop {
-            while flights.len() < overlap {
+            // What was synced together is answered together, and what was done at once before anything else begins.
+            while let Some(committed) = landed(&mut flights).await {
+                self.land(&mut flights, committed, target);
+            }
+            let room = flights.len() < overlap;
+            if room {
                 match self.gather(target.clock.wall()) {
-                    (Some(batch), _) => flights.push_back(Flight::launch(batch, target)),
+                    (Some(batch), _) => {
+                        flights.push_back(Flight::launch(batch, target));
+                        continue;
+                    }
                     (None, true) if flights.is_empty() => return,
-                    (None, _) => break,
+                    (None, _) => {}
                 }
             }
             if flights.is_empty() {
                 self.wake.notified().await;
                 continue;
             }
-            let room = flights.len() < overlap;
             tokio::select! {
                 biased;
                 committed = self.outlast(&mut flights, target) => self.land(&mut flights, committed, target),
                 () = self.wake.notified(), if room => {}
             }
-            // Commits that were synced together are answered together.
-            while let Some(committed) = landed(&mut flights).await {
-                self.land(&mut flights, committed, target);
-            }
-            if overlap > 1 {
+            if !flights.is_empty() {
                 // Those who are ready to publish come first: what they bring goes with the next batch.
                 tokio::task::yield_now().await;
             }

@@ -54,6 +54,55 @@ pub struct IdSlot {
     pub offset: u32,
 }
 
+/// Ids by their hash. In many small tables, because a table that grows is moved as a whole, and commits wait meanwhile.
+#[derive(Clone, Debug)]
+pub struct Ids {
+    tables: Box<[HashTable<IdSlot>]>,
+    len: usize,
+}
+
+/// A power of two.
+const TABLES: usize = 128;
+
+impl Default for Ids {
+    fn default() -> Self {
+        Self { tables: (0..TABLES).map(|_| HashTable::new()).collect(), len: 0 }
+    }
+}
+
+impl Ids {
+    /// The table of a hash: by bits that the table itself makes no use of.
+    fn table(hash: u64) -> usize {
+        (hash >> 40) as usize % TABLES
+    }
+
+    /// Adds an id; the same hash may be there.
+    pub fn insert(&mut self, slot: IdSlot) {
+        self.tables[Self::table(slot.hash)].insert_unique(slot.hash, slot, |slot| slot.hash);
+        self.len += 1;
+    }
+
+    /// The ids with a hash.
+    pub fn of(&self, hash: u64) -> impl Iterator<Item = &IdSlot> {
+        self.tables[Self::table(hash)].iter_hash(hash).filter(move |slot| slot.hash == hash)
+    }
+
+    /// All ids.
+    pub fn iter(&self) -> impl Iterator<Item = &IdSlot> {
+        self.tables.iter().flatten()
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
 /// The records of one topic in one segment.
 #[derive(Clone, Debug, Default)]
 pub struct TopicIndex {
@@ -73,7 +122,7 @@ pub struct SegmentIndex {
     /// By the topic's number.
     pub topics: HashMap<u32, TopicIndex, FixedState>,
     /// Every record's id.
-    pub ids: HashTable<IdSlot>,
+    pub ids: Ids,
     /// The lowest and the highest of the ids that are UUIDs v7: what the hub makes is outside of what is old.
     pub v7: Option<(EventId, EventId)>,
 }
@@ -115,7 +164,7 @@ impl SegmentIndex {
         }
         topic.entries.push(item.entry);
         let slot = IdSlot { hash: item.hash, offset: item.entry.offset };
-        self.ids.insert_unique(slot.hash, slot, |slot| slot.hash);
+        self.ids.insert(slot);
         if is_v7(item.id) {
             let (low, high) = self.v7.unwrap_or((item.id, item.id));
             self.v7 = Some((low.min(item.id), high.max(item.id)));

@@ -19,10 +19,14 @@ use std::time::Duration;
 
 /// Sealed segments that may wait for the keeper; their indexes are in memory. Commits wait for it beyond that.
 const WAITING: usize = 2;
+/// How far behind others the thread stands; 0 is even, 19 last.
+const NICE: i32 = 10;
 /// When upkeep failed, it is tried again after this.
 const RETRY: Duration = Duration::from_secs(1);
 /// Zeros written at once when a segment is prepared.
 const STRIDE: u64 = 1 << 20;
+/// Between two of those the disk is left to the commits for this long.
+const REST: Duration = Duration::from_millis(1);
 
 /// What the keeper is asked for.
 pub enum Job {
@@ -79,6 +83,8 @@ pub struct Keeper {
 impl Keeper {
     /// The keeper's thread.
     pub fn run(mut self, jobs: &Receiver<Job>) {
+        // Nobody waits for it: whoever commits or reads comes first. Without the right to that it works all the same.
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
         let mut again = true;
         loop {
             let job = if again { jobs.recv_timeout(RETRY) } else { jobs.recv().map_err(Into::into) };
@@ -145,7 +151,14 @@ impl Keeper {
         let mut slot = self.shared.prepared.lock();
         let number = self.shared.tail().segment.id.number() + 1;
         if slot.as_ref().is_none_or(|prepared| prepared.number != number) {
-            *slot = Some(prepare(&self.shared, number, self.shared.options.segment_bytes)?);
+            let bytes = self.shared.options.segment_bytes;
+            let rest = || {
+                // Not for long when it is needed soon.
+                if self.shared.options.threads == Threads::Own && self.shared.tail().end < bytes / 2 {
+                    std::thread::sleep(REST);
+                }
+            };
+            *slot = Some(prepare(&self.shared, number, bytes, rest)?);
         }
         Ok(())
     }
@@ -253,8 +266,8 @@ pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<()> {
 }
 
 /// Makes a file of zeros for a segment. Written zeros, not a hole: a sync of a hole has to write down that it is none
-/// any more.
-pub fn prepare(shared: &Shared, number: u64, bytes: u64) -> io::Result<Prepared> {
+/// any more. In small steps, with a rest after each: what commits sync meanwhile has to wait behind it.
+pub fn prepare(shared: &Shared, number: u64, bytes: u64, rest: impl Fn()) -> io::Result<Prepared> {
     let name = format!("{}.new", SegmentId::Log(number));
     match shared.disk.remove(&name) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -268,12 +281,10 @@ pub fn prepare(shared: &Shared, number: u64, bytes: u64) -> io::Result<Prepared>
             let stride = STRIDE.min(bytes - at);
             file.write_at(&zeros[..stride as usize], at)?;
             at += stride;
-            // In small steps: what commits sync meanwhile has to wait behind it.
-            if at % (8 * STRIDE) == 0 {
-                file.sync()?;
-            }
+            file.sync()?;
+            rest();
         }
-        file.sync()
+        Ok(())
     };
     if let Err(error) = fill() {
         // Room for others.

@@ -122,12 +122,10 @@ impl Pipeline {
     /// Whether the thread that brought a batch may write it.
     fn may_write(&self, state: &State) -> bool {
         let Some(open) = state.writer.as_ref().map(|writer| &writer.open) else { return false };
-        let quick = !open.chunks.iter().any(|chunk| chunk.sync) || self.pace.load(Relaxed) <= HERE_SYNC;
-        !state.busy
-            && state.line.is_empty()
-            && open.chunks.len() == 1
-            && open.frames.len() <= HERE_BYTES
-            && quick
+        let [chunk] = &open.chunks[..] else { return false };
+        let single = chunk.news.len() + chunk.recorded == 1;
+        let quick = !chunk.sync || single && self.pace.load(Relaxed) <= HERE_SYNC;
+        !state.busy && state.line.is_empty() && open.frames.len() <= HERE_BYTES && quick
     }
 
     /// The thread that syncs.

@@ -11,7 +11,7 @@ use crate::segment::{Index, Segment};
 use crate::writer::Writer;
 use hub_core::Millis;
 use hub_core::store::{Appended, Commit, Committed, Durability, Record, StoreError, StoreResult};
-use hub_proto::{Draft, Event, TopicName};
+use hub_proto::{Draft, Event, EventId, TopicName};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -205,29 +205,43 @@ impl Writer {
 
     /// Looks ids up that may be in the log; `None` if that needs the disk.
     fn look_up(&self, events: &[Draft], wait: Wait) -> Option<Vec<StoreResult<Known>>> {
-        let mut run: Option<(&TopicName, Option<Arc<Topic>>)> = None;
-        let mut known = Vec::with_capacity(events.len());
-        for draft in events {
-            let topic = match &run {
-                Some((name, topic)) if *name == draft.topic() => topic,
-                _ => &run.insert((draft.topic(), self.shared.catalog.named(draft.topic()))).1,
+        let (mut known, mut doubtful) = (Vec::with_capacity(events.len()), Vec::new());
+        {
+            // Most ids are newer than any segment that is sealed, and not in this one: one look under one lock.
+            let active = self.open.segment.index.read();
+            let mut run: Option<(&TopicName, Option<Arc<Topic>>)> = None;
+            for (at, draft) in events.iter().enumerate() {
+                known.push(Ok(None));
+                let topic = match &run {
+                    Some((name, topic)) if *name == draft.topic() => topic,
+                    _ => &run.insert((draft.topic(), self.shared.catalog.named(draft.topic()))).1,
+                };
+                let Some(topic) = topic else { continue };
+                let hash = id_hash(self.shared.seed, topic.number, draft.id());
+                match &*active {
+                    Index::Open(index)
+                        if !self.may_be_sealed(draft.id()) && index.ids.of(hash).next().is_none() => {}
+                    _ => doubtful.push((at, topic.clone(), hash)),
+                }
+            }
+        }
+        for (at, topic, hash) in doubtful {
+            known[at] = match self.find(&topic, &events[at], hash, wait) {
+                Err(Failed::WouldBlock) if wait == Wait::No => return None,
+                found => found.map_err(StoreError::from),
             };
-            known.push(match topic {
-                Some(topic) => match self.find(topic, draft, wait) {
-                    Err(Failed::WouldBlock) if wait == Wait::No => return None,
-                    found => found.map_err(StoreError::from),
-                },
-                None => Ok(None),
-            });
         }
         Some(known)
     }
 
-    fn find(&self, topic: &Topic, draft: &Draft, wait: Wait) -> Result<Known, Failed> {
+    /// Whether a segment that is sealed may have the id.
+    fn may_be_sealed(&self, id: EventId) -> bool {
+        !is_v7(id) || self.v7_before.is_some_and(|high| id <= high)
+    }
+
+    fn find(&self, topic: &Topic, draft: &Draft, hash: u64, wait: Wait) -> Result<Known, Failed> {
         let id = draft.id();
-        let sealed = !is_v7(id) || self.v7_before.is_some_and(|high| id <= high);
-        let hash = id_hash(self.shared.seed, topic.number, id);
-        let found = lookup::find_id(&self.shared, topic, id, hash, sealed, wait)?;
+        let found = lookup::find_id(&self.shared, topic, id, hash, self.may_be_sealed(id), wait)?;
         Ok(found.map(|found| match found {
             Found::Event(event) => {
                 let same = event.same_content(draft.key().map(|key| &**key), draft.payload());

@@ -27,8 +27,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Commits that may be under way: one that is synced, and a few that are planned meanwhile and go together.
-const OVERLAP: usize = 8;
+/// Commits that may be under way: one that is synced, and one that is planned meanwhile.
+const OVERLAP: usize = 2;
 
 /// After a failed sync, the next try comes after this.
 const RETRY: Duration = Duration::from_millis(100);
@@ -162,7 +162,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 /// Syncs what relaxed topics have written, a little later; and after a failure begins a segment that can be trusted.
 fn keep_synced(shared: &Shared, pipeline: &Pipeline) {
     loop {
-        {
+        let due = {
             let mut tail = shared.tail();
             while tail.synced >= tail.number && tail.failed.is_none() {
                 if shared.closed.load(Relaxed) {
@@ -170,8 +170,16 @@ fn keep_synced(shared: &Shared, pipeline: &Pipeline) {
                 }
                 shared.unsynced.wait(&mut tail);
             }
-        }
+            tail.number
+        };
         std::thread::sleep(shared.options.sync_interval);
+        {
+            let tail = shared.tail();
+            if tail.synced >= due && tail.failed.is_none() {
+                // A durable commit has taken it along. A sync of our own would be in the way of the next one.
+                continue;
+            }
+        }
         let (segment, spare, number, end, failed) = {
             let tail = shared.tail();
             (tail.segment.clone(), tail.spare.clone(), tail.number, tail.end, tail.failed.is_some())

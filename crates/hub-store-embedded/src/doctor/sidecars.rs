@@ -160,7 +160,7 @@ fn keys_and_ids(sidecar: &Sidecar, index: &SegmentIndex) -> Result<Option<String
     if sidecar.len() != index.len() || sidecar.v7() != index.v7 {
         return Ok(Some(format!("it has {} ids, the segment has {}", sidecar.len(), index.len())));
     }
-    for slot in &index.ids {
+    for slot in index.ids.iter() {
         if !sidecar.offsets(slot.hash, Wait::Yes)?.contains(&slot.offset) {
             return Ok(Some(format!("it does not find the id of the record at byte {}", slot.offset)));
         }

@@ -19,8 +19,7 @@ impl SegmentIndex {
 
     /// Where the frames with this hash begin, ascending: usually one or none.
     pub fn offsets(&self, hash: u64) -> Vec<u32> {
-        let slots = self.ids.iter_hash(hash).filter(|slot| slot.hash == hash);
-        let mut offsets: Vec<_> = slots.map(|slot| slot.offset).collect();
+        let mut offsets: Vec<_> = self.ids.of(hash).map(|slot| slot.offset).collect();
         offsets.sort_unstable();
         offsets
     }
