@@ -30,7 +30,10 @@ fn config() -> Config {
     let relaxed = TopicSettings { durability: TopicDurability::Interval, ..TopicSettings::default() };
     let compacted = TopicSettings { compaction: true, ..TopicSettings::default() };
     let bounded = TopicSettings { retention_bytes: Some(BOUNDED_BYTES), ..TopicSettings::default() };
-    let config = Config { clean_interval: 5, save_interval: 5, ..Config::default() };
+    // A machine that stands still for a while is no failure.
+    let (publish_timeout, ack_timeout) = (60 * 60 * 1000, 60 * 60 * 1000);
+    let config =
+        Config { clean_interval: 5, save_interval: 5, publish_timeout, ack_timeout, ..Config::default() };
     let config = config.topic("relaxed", relaxed).unwrap().topic("compacted", compacted).unwrap();
     config.topic("bounded", bounded).unwrap()
 }
