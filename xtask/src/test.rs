@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, ExitCode};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::args::{Args, UsageError};
 use crate::counts;
@@ -174,14 +174,21 @@ fn docs(workspace: &Workspace) -> Result<Report> {
     process::succeeds(command.env("RUSTDOCFLAGS", "-D warnings")).map(Report::check)
 }
 
-/// The program that a new user would start from has to run, not only to build.
+/// The programs that a new user would start from have to run, not only to build.
 fn example(workspace: &Workspace) -> Result<Report> {
     if !workspace.has(EXAMPLE) {
         return Ok(Report::skipped(format!("{EXAMPLE} does not exist yet")));
     }
     let mut command = workspace.cargo(["run", "-q", "-p", "hub-core", "--example", "in_process"]);
     println!("    {}", process::shown(&command));
-    process::succeeds(&mut command).map(Report::check)
+    let in_memory = process::succeeds(&mut command)?;
+    let data = std::env::temp_dir().join(format!("event-hub-example-{}", std::process::id()));
+    let mut command =
+        workspace.cargo(["run", "-q", "-p", "hub-store-embedded", "--example", "durable", "--"]);
+    println!("    {}", process::shown(command.arg(&data)));
+    let durable = process::succeeds(&mut command)?;
+    std::fs::remove_dir_all(&data).context("removing what the example has stored")?;
+    Ok(Report::check(in_memory && durable))
 }
 
 fn simulator(workspace: &Workspace, effort: Effort) -> Result<Report> {

@@ -1,9 +1,13 @@
 //! The embedded store of event-hub: a log of its own in a plain directory.
 //!
 //! ```no_run
+//! use hub_core::Bus;
 //! use hub_store_embedded::{EmbeddedStore, Options};
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let store = EmbeddedStore::open("data", Options::default())?;
-//! # Ok::<(), hub_store_embedded::OpenError>(())
+//! let bus = Bus::builder(store).open().await?;
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! # The log
