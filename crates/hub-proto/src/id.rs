@@ -60,19 +60,21 @@ impl EventId {
 
     /// Reads a UUID as [`EventId::encode`] writes it; `None` for any other spelling.
     pub(crate) fn parse_canonical(text: &[u8; 36]) -> Option<Self> {
-        let mut bytes = [0; 16];
-        let (mut at, mut wrong) = (0, 0);
-        for (count, byte) in bytes.iter_mut().enumerate() {
-            if matches!(count, 4 | 6 | 8 | 10) {
-                wrong |= text[at] ^ b'-';
-                at += 1;
+        let (mut bytes, mut wrong) = ([0; 16], 0);
+        let mut group = |from: usize, to: usize, at: usize| {
+            for (pair, byte) in text[from..to].chunks_exact(2).zip(&mut bytes[at..]) {
+                let (high, low) = (LOWER_HEX[usize::from(pair[0])], LOWER_HEX[usize::from(pair[1])]);
+                wrong |= high | low;
+                *byte = high << 4 | low;
             }
-            let (high, low) = (LOWER_HEX[text[at] as usize], LOWER_HEX[text[at + 1] as usize]);
-            wrong |= (high | low) & 0xF0;
-            *byte = high << 4 | low;
-            at += 2;
-        }
-        (wrong == 0).then(|| Self::from_bytes(bytes))
+        };
+        group(0, 8, 0);
+        group(9, 13, 4);
+        group(14, 18, 6);
+        group(19, 23, 8);
+        group(24, 36, 10);
+        let hyphens = text[8] == b'-' && text[13] == b'-' && text[18] == b'-' && text[23] == b'-';
+        (hyphens && wrong & 0xF0 == 0).then(|| Self::from_bytes(bytes))
     }
 
     /// An id from its bytes.

@@ -2,7 +2,7 @@
 
 use crate::disk::{DiskFile, Wait};
 use crate::format::entry::{self, EVENT_OVERHEAD, Entry as Content, Past};
-use crate::format::frame::{HEADER, Seal};
+use crate::format::frame::{HEADER, Seal, kind};
 use crate::index::{Entry, Flags, SegmentIndex, is_v7};
 use crate::sidecar::{Sidecar, SidecarError};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 const GAP: u64 = 4096;
 /// The most that is read together, but for a frame that is larger. Events that are read together share one buffer, and
 /// whoever holds on to one holds on to it.
-const TOGETHER: u64 = 32 << 10;
+const TOGETHER: u64 = 64 << 10;
 
 /// Which file it is. They order as the log does only within their kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -240,6 +240,22 @@ impl Segment {
         Ok(self.stored(&bytes.into(), 0..read, topic))
     }
 
+    /// The event in a part of a buffer, which it shares.
+    #[inline]
+    fn event(&self, buffer: &Bytes, part: Range<usize>, seq: u64, topic: &TopicName) -> Option<Arc<Event>> {
+        let frame = self.seal.read(buffer.get(part)?).ok()?;
+        if frame.kind != kind::EVENT {
+            return None;
+        }
+        let Ok(Content::Event(_, committed, json)) = Content::read(kind::EVENT, frame.content) else {
+            return None;
+        };
+        match Event::from_trusted(buffer.slice_ref(json), committed, topic) {
+            Ok(event) if event.seq() == seq => Some(Arc::new(event)),
+            _ => None,
+        }
+    }
+
     /// What the frame in a part of a buffer says; an event shares the buffer.
     #[inline]
     fn stored(&self, buffer: &Bytes, part: Range<usize>, topic: &TopicName) -> Option<Stored> {
@@ -281,10 +297,7 @@ impl Segment {
             let buffer = Bytes::from(buffer);
             for entry in &rest[..count] {
                 let at = (u64::from(entry.offset) - start) as usize;
-                events.push(match self.stored(&buffer, at..at + entry.len as usize, topic) {
-                    Some(Stored::Event(event)) if event.seq() == entry.seq => Some(Arc::new(event)),
-                    _ => None,
-                });
+                events.push(self.event(&buffer, at..at + entry.len as usize, entry.seq, topic));
             }
             rest = &rest[count..];
         }

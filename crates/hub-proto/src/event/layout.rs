@@ -5,6 +5,7 @@
 //! parsing the payload. Any other JSON of a record goes through serde and is written anew.
 
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -37,8 +38,10 @@ pub(super) fn read(json: Bytes, committed: u64) -> Result<Event> {
 }
 
 fn read_bounded(json: Bytes, committed: u64) -> Result<Event> {
-    let Some((parts, seq)) = walk(&json, None) else { return read_any(&json, committed) };
-    let event = Event::from_parts(json, parts, seq, committed);
+    let event = match walk(json, committed, None) {
+        Ok(event) => event,
+        Err(json) => return read_any(&json, committed),
+    };
     // The walk took these on trust.
     let one_line = memchr::memchr2(b'\n', b'\r', &event.json).is_none();
     let extras_fit = extras(&event.json, &event.parts).is_none_or(|json| read_extras(json).is_ok());
@@ -53,15 +56,17 @@ fn read_bounded(json: Bytes, committed: u64) -> Result<Event> {
 /// See [`Event::from_trusted`].
 #[inline]
 pub(super) fn read_trusted(json: Bytes, committed: u64, topic: &TopicName) -> Result<Event> {
-    match walk(&json, Some(topic)) {
-        Some((parts, seq)) => Ok(Event::from_parts(json, parts, seq, committed)),
-        None => Err(Error::internal(format!("a stored record of {topic} is not as the hub writes them"))),
-    }
+    walk(json, committed, Some(topic))
+        .map_err(|_| Error::internal(format!("a stored record of {topic} is not as the hub writes them")))
 }
 
 /// The members between key and payload with their leading comma, if there are any.
 pub(super) fn extras<'a>(json: &'a [u8], parts: &Parts) -> Option<&'a [u8]> {
-    let text = &json[parts.extras_start..parts.payload.0 - PAYLOAD_MEMBER.len()];
+    between(json, parts.extras_start, parts.payload.0)
+}
+
+fn between(json: &[u8], extras_start: usize, payload_start: usize) -> Option<&[u8]> {
+    let text = &json[extras_start..payload_start - PAYLOAD_MEMBER.len()];
     (!text.is_empty()).then_some(text)
 }
 
@@ -74,10 +79,38 @@ pub(super) fn read_extras(text: &[u8]) -> Result<PublishOptions, serde_json::Err
     serde_json::from_slice(&object)
 }
 
-/// Finds the parts of a record that is laid out as [`Draft`] does it; `None` if it is not. The insides of the
-/// payload and the extras are not checked.
+/// Reads a record that is laid out as [`Draft`] does it; gives the JSON back if it is not. The insides of the payload
+/// and the extras are not checked.
 #[inline]
-fn walk(json: &[u8], expected: Option<&TopicName>) -> Option<(Parts, u64)> {
+fn walk(json: Bytes, committed: u64, expected: Option<&TopicName>) -> Result<Event, Bytes> {
+    match find(&json, expected) {
+        // Built once, in its place: an event is large, and a scan makes millions of them.
+        Some((Found { id, ts, extras_start, payload, seq }, (topic, key, audience))) => Ok(Event {
+            json,
+            parts: Parts { id, ts, topic, key, audience, extras_start, payload },
+            seq,
+            committed,
+            extras: OnceLock::new(),
+        }),
+        None => Err(json),
+    }
+}
+
+/// What costs nothing to move.
+#[derive(Clone, Copy)]
+struct Found {
+    id: EventId,
+    ts: u64,
+    extras_start: usize,
+    payload: (usize, usize),
+    seq: u64,
+}
+
+/// Topic, key and [`Parts::audience`].
+type Texts = (TopicName, Option<KeyPart>, Option<Arc<str>>);
+
+#[inline(always)]
+fn find(json: &[u8], expected: Option<&TopicName>) -> Option<(Found, Texts)> {
     let (before_seq, seq) = split_seq(json)?;
     let mut walk = Walk { json: before_seq, at: 0 };
     walk.eat(b"{\"id\":\"")?;
@@ -123,15 +156,21 @@ fn walk(json: &[u8], expected: Option<&TopicName>) -> Option<(Parts, u64)> {
     }
     walk.eat(PAYLOAD_MEMBER)?;
     let payload = (walk.at, before_seq.len());
-    let mut parts = Parts { id, ts, topic, key, audience: None, extras_start, payload };
-    if let Some(text) = extras(json, &parts)
-        && memchr::memmem::find(text, header::REPLAY_FOR.as_bytes()).is_some()
-    {
-        let headers = read_extras(text).ok()?.headers;
-        let found = headers.into_iter().find(|(name, _)| name == header::REPLAY_FOR);
-        parts.audience = found.map(|(_, group)| group.into());
+    let audience = match between(json, extras_start, payload.0) {
+        Some(text) => read_audience(text)?,
+        None => None,
+    };
+    Some((Found { id, ts, extras_start, payload, seq }, (topic, key, audience)))
+}
+
+/// The one group a record is for, if there is one; `None` if that cannot be read.
+fn read_audience(extras: &[u8]) -> Option<Option<Arc<str>>> {
+    if memchr::memmem::find(extras, header::REPLAY_FOR.as_bytes()).is_none() {
+        return Some(None);
     }
-    Some((parts, seq))
+    let headers = read_extras(extras).ok()?.headers;
+    let found = headers.into_iter().find(|(name, _)| name == header::REPLAY_FOR);
+    Some(found.map(|(_, group)| group.into()))
 }
 
 /// Most keys have no escapes and are copied once, straight from the record.
@@ -164,11 +203,13 @@ fn parse_u64(digits: &[u8]) -> Option<u64> {
     if digits.len() > 1 && digits[0] == b'0' {
         return None;
     }
-    let mut number = 0_u64;
-    for digit in digits {
-        number = number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+    // 19 digits fit in any case, 20 may not.
+    if digits.is_empty() || digits.len() > 20 {
+        return None;
     }
-    (!digits.is_empty()).then_some(number)
+    let (last, others) = digits.split_last()?;
+    let number = others.iter().fold(0_u64, |number, digit| number * 10 + u64::from(digit - b'0'));
+    number.checked_mul(10)?.checked_add(u64::from(last - b'0'))
 }
 
 /// A place in a record.

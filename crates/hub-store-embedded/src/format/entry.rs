@@ -97,6 +97,7 @@ pub enum Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// Reads the content of a frame.
+    #[inline]
     pub fn read(kind: u8, content: &'a [u8]) -> Result<Self, Malformed> {
         let mut from = Take(content);
         let entry = match kind {

@@ -91,6 +91,7 @@ impl Seal {
     }
 
     /// Reads the frame at the beginning of `bytes`.
+    #[inline]
     pub fn read(self, bytes: &[u8]) -> Result<Frame<'_>, NoFrame> {
         let (Some(sum), Some(len)) = (number(bytes, 0), number(bytes, 4)) else {
             return Err(NoFrame::Short(HEADER));
