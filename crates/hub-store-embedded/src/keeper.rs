@@ -5,7 +5,7 @@ use crate::disk::Wait;
 use crate::format::header;
 use crate::manifest::{self, Copy, Manifest, write_file};
 use crate::options::Threads;
-use crate::rewrite;
+use crate::rewrite::{self, Written};
 use crate::segment::{Index, Segment, SegmentId};
 use crate::shared::{Prepared, Shared, explain};
 use crate::sidecar::{self, Sidecar, SidecarError};
@@ -50,7 +50,9 @@ pub enum Desk {
 impl Desk {
     /// A desk, and the thread's end of it.
     pub fn new(shared: &Arc<Shared>, generation: u64) -> (Self, Option<(Keeper, Receiver<Job>)>) {
-        let keeper = Keeper { shared: shared.clone(), waiting: VecDeque::new(), generation, upto: 0 };
+        let waiting = VecDeque::new();
+        let (rewritten, gone) = (None, Vec::new());
+        let keeper = Keeper { shared: shared.clone(), waiting, generation, upto: 0, rewritten, gone };
         match shared.options.threads {
             Threads::None => (Self::Here(Arc::new(Mutex::new(keeper))), None),
             Threads::Own => {
@@ -78,6 +80,11 @@ pub struct Keeper {
     generation: u64,
     /// The last segment that a manifest of ours covers.
     upto: u64,
+    /// A rewrite whose manifest could not be written, or not twice: which segments count is not known. It is the next
+    /// to be finished.
+    rewritten: Option<(Vec<Arc<Segment>>, Written)>,
+    /// Files that no manifest knows any more, to be removed.
+    gone: Vec<String>,
 }
 
 impl Keeper {
@@ -138,11 +145,15 @@ impl Keeper {
         if self.shared.tail().failed.is_none() {
             self.shared.health.working();
         }
-        while let Some(run) = rewrite::choose(&self.shared, self.covered()?) {
-            self.rewrite(&run)?;
-            self.prepare_next()?;
+        loop {
+            if let Some((run, written)) = self.rewritten.take() {
+                self.replace(run, written)?;
+                self.prepare_next()?;
+            }
+            self.remove_gone()?;
+            let Some(run) = rewrite::choose(&self.shared, self.covered()?) else { return Ok(()) };
+            self.rewritten = rewrite::write(&self.shared, &run)?.map(|written| (run, written));
         }
-        Ok(())
     }
 
     fn prepare_next(&self) -> io::Result<()> {
@@ -193,18 +204,45 @@ impl Keeper {
     }
 
     /// Puts what is left of some adjacent segments into their place.
-    fn rewrite(&mut self, run: &[Arc<Segment>]) -> io::Result<()> {
-        let Some(written) = rewrite::write(&self.shared, run)? else { return Ok(()) };
-        let Some(mut manifest) = newest(&self.shared)? else { return Ok(()) };
-        let at = manifest.segments.iter().position(|row| row.id == run[0].id);
-        let Some(at) = at else { return Err(io::Error::other("a segment is not in the manifest")) };
-        let kept = written.segment.iter().map(|segment| manifest::Row {
-            id: segment.id,
-            nonce: segment.nonce,
-            end: segment.len(),
-            damaged: false,
-        });
-        manifest.segments.splice(at..at + run.len(), kept);
+    fn replace(&mut self, run: Vec<Arc<Segment>>, written: Written) -> io::Result<()> {
+        if let Err(error) = self.write_down(&run, &written) {
+            self.rewritten = Some((run, written));
+            return Err(error);
+        }
+        rewrite::swap(&self.shared, &run, &written);
+        self.gone.extend(run.iter().flat_map(|segment| [segment.id.to_string(), segment.id.sidecar()]));
+        Ok(())
+    }
+
+    /// Removes what was replaced; what is left over when the process ends, the next start removes.
+    fn remove_gone(&mut self) -> io::Result<()> {
+        if self.gone.is_empty() {
+            return Ok(());
+        }
+        while let Some(name) = self.gone.last() {
+            match self.shared.disk.remove(name) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => self.gone.pop(),
+            };
+        }
+        self.shared.disk.sync_names()
+    }
+
+    /// Has the manifest know of a rewrite.
+    fn write_down(&mut self, run: &[Arc<Segment>], written: &Written) -> io::Result<()> {
+        let newest = newest(&self.shared)?;
+        let mut manifest = newest.ok_or_else(|| io::Error::other("no copy of the manifest can be read"))?;
+        let among = |row: &manifest::Row| run.iter().any(|segment| segment.id == row.id);
+        // A try that failed may have written one copy: then the new one is there already.
+        if let Some(at) = manifest.segments.iter().position(among) {
+            let kept = written.segment.iter().map(|segment| manifest::Row {
+                id: segment.id,
+                nonce: segment.nonce,
+                end: segment.len(),
+                damaged: false,
+            });
+            manifest.segments.splice(at..at + run.len(), kept);
+        }
         for (number, _, meta) in &mut manifest.topics {
             if let Some(dropped) = written.dropped.get(number) {
                 meta.dead -= dropped;
@@ -213,14 +251,7 @@ impl Keeper {
         self.generation += 1;
         manifest.generation = self.generation;
         manifest.next_kept = self.shared.next_kept.load(Relaxed);
-        manifest.write(&*self.shared.disk)?;
-        rewrite::swap(&self.shared, run, &written);
-        for segment in run {
-            // Left over files are removed at the next start.
-            self.shared.disk.remove(&segment.id.to_string())?;
-            self.shared.disk.remove(&segment.id.sidecar())?;
-        }
-        self.shared.disk.sync_names()
+        manifest.write(&*self.shared.disk)
     }
 }
 

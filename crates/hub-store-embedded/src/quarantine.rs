@@ -25,8 +25,13 @@ pub fn copy(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<String> {
 
 /// Moves a file out of the way; answers its name.
 pub fn take(disk: &dyn Disk, name: &str) -> io::Result<String> {
+    take_as(disk, name, name)
+}
+
+/// The same, with another name.
+pub fn take_as(disk: &dyn Disk, name: &str, kept: &str) -> io::Result<String> {
     let names = disk.list()?;
-    let free = (1..).map(|number| numbered(name, number)).find(|copy| !names.contains(copy));
+    let free = (1..).map(|number| numbered(kept, number)).find(|copy| !names.contains(copy));
     let copy = free.ok_or(io::ErrorKind::AlreadyExists)?;
     disk.rename(name, &copy)?;
     disk.sync_names().map(|()| copy)

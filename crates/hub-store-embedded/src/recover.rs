@@ -87,18 +87,19 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Recovered, OpenErro
             _ => {}
         }
     }
-    let (manifest, bad) = read_manifest(&*disk, &names)?;
-    let known = manifest.is_some();
-    let manifest = manifest.unwrap_or_else(|| Manifest { generation: 1, seed, ..Manifest::default() });
+    let Found { newest, bad, lags } = read_manifest(&*disk, &names)?;
+    let known = newest.is_some();
+    let manifest = newest.unwrap_or_else(|| Manifest { generation: 1, seed, ..Manifest::default() });
     let shared = Arc::new(Shared::new(disk, options, manifest.seed, lock));
     if seed != manifest.seed {
         let what = "its seed is another one than the manifest's, which has a checksum and is believed";
         shared.health.found(format!("{place}/{FORMAT}: {what}; no record is missing"), 1);
     }
-    if !bad.is_empty() {
-        for (name, what) in &bad {
-            shared.health.found(keep_bad_copy(&*shared.disk, name, what).map_err(during)?, 1);
-        }
+    for (name, what) in &bad {
+        shared.health.found(keep_bad_copy(&*shared.disk, name, what).map_err(during)?, 1);
+    }
+    if lags {
+        // Before anything is removed that the older copy knows, or the newer one alone.
         manifest.write(&*shared.disk).map_err(during)?;
     }
     for name in names.iter().filter(|name| quarantine::segment(name).is_some()) {
@@ -206,25 +207,33 @@ pub fn format_text(seed: u64) -> String {
     format!("{TITLE}\nformat {VERSION}\nseed {seed:016x}\n")
 }
 
-/// The newest manifest that can be read, and what is wrong with copies.
-#[expect(clippy::type_complexity, reason = "two answers, used once")]
-fn read_manifest(
-    disk: &dyn Disk,
-    names: &[String],
-) -> Result<(Option<Manifest>, Vec<(&'static str, String)>), OpenError> {
+/// The copies of the manifest, as found.
+struct Found {
+    /// The newest that can be read.
+    newest: Option<Manifest>,
+    /// What is wrong with copies.
+    bad: Vec<(&'static str, String)>,
+    /// A copy is not the newest: the power failed when one was written and the other was not, or it is bad.
+    lags: bool,
+}
+
+fn read_manifest(disk: &dyn Disk, names: &[String]) -> Result<Found, OpenError> {
     let place = disk.place();
     let mut newest: Option<Manifest> = None;
     let (mut bad, mut missing) = (Vec::new(), Vec::new());
+    let mut generations = Vec::new();
     for name in manifest::COPIES {
         let copy = manifest::read_copy(disk, name)
             .map_err(|error| OpenError::Io { what: format!("reading {place}/{name}"), error })?;
         match copy {
             Copy::Missing => missing.push(name),
             Copy::Bad(what) => bad.push((name, what)),
-            Copy::Good(copy) if newest.as_ref().is_none_or(|newest| newest.generation < copy.generation) => {
-                newest = Some(*copy);
+            Copy::Good(copy) => {
+                generations.push(copy.generation);
+                if newest.as_ref().is_none_or(|newest| newest.generation < copy.generation) {
+                    newest = Some(*copy);
+                }
             }
-            Copy::Good(_) => {}
         }
     }
     let doctor = "`event-hub doctor` says what can be done";
@@ -252,7 +261,9 @@ fn read_manifest(
             }
         }
     }
-    Ok((newest, bad))
+    let current = |newest: &Manifest| generations == vec![newest.generation; manifest::COPIES.len()];
+    let lags = newest.as_ref().is_some_and(|newest| !current(newest));
+    Ok(Found { newest, bad, lags })
 }
 
 /// Fills a store.
@@ -411,17 +422,33 @@ impl Recovery {
         self.shared.push_segment(segment);
     }
 
-    /// Files of a rewrite that came to its end or did not, and that the manifest does not know.
+    /// Files of a rewrite that came to its end or did not, and that the manifest does not know. If others are missing
+    /// that it does know, it may be an old one, and these may be all there is: then they are kept.
     fn remove_leftovers(&self, names: &[String], manifest: &Manifest) -> io::Result<()> {
+        let shared = &self.shared;
+        let rows: HashSet<SegmentId, RandomState> = manifest.segments.iter().map(|row| row.id).collect();
+        let (mut newer, mut strange) = (Vec::new(), Vec::new());
         for name in names {
             let segment = name.strip_suffix(".idx").unwrap_or(name);
-            let Some(id) = SegmentId::parse(segment) else { continue };
-            let known = manifest.segments.iter().any(|row| row.id == id);
-            let newer = matches!(id, SegmentId::Log(number) if number > manifest.upto);
-            if !known && !newer {
-                tracing::info!(name, "removing what a rewrite has left over");
-                self.shared.disk.remove(name)?;
+            match SegmentId::parse(segment) {
+                Some(SegmentId::Log(number)) if number > manifest.upto => newer.push(number),
+                Some(id) if !rows.contains(&id) => strange.push(name),
+                _ => {}
             }
+        }
+        newer.sort_unstable();
+        newer.dedup();
+        let complete =
+            self.absent.is_empty() && newer.iter().zip(manifest.upto + 1..).all(|(is, to_be)| *is == to_be);
+        for name in strange {
+            if complete {
+                tracing::info!(name, "removing what a rewrite has left over");
+                shared.disk.remove(name)?;
+                continue;
+            }
+            let kept = quarantine::take_as(&*shared.disk, name, &format!("{name}.unknown"))?;
+            let what = "the manifest does not know it, and knows others that are missing";
+            shared.health.found(format!("{}/{name}: {what}; it was moved to {kept}", shared.disk.place()), 1);
         }
         Ok(())
     }

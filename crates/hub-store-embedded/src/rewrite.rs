@@ -179,9 +179,14 @@ fn topics(segment: &Segment) -> BTreeSet<u32> {
 
 /// Writes what is left of some neighbours. `None` if one of them turned out to be damaged.
 pub fn write(shared: &Shared, run: &[Arc<Segment>]) -> io::Result<Option<Written>> {
-    let number = shared.next_kept.fetch_add(1, Relaxed);
+    // Given once something has come of it: a try that fails leaves no more behind than the next one takes.
+    let number = shared.next_kept.load(Relaxed);
     let (id, nonce) = (SegmentId::Kept(number), random());
     let unfinished = format!("{id}.tmp");
+    match shared.disk.remove(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let file = shared.disk.create(&unfinished)?;
     let mut out = Out {
         shared,
@@ -206,10 +211,20 @@ pub fn write(shared: &Shared, run: &[Arc<Segment>]) -> io::Result<Option<Written
         shared.disk.remove(&unfinished)?;
         return Ok(Some(Written { segment: None, dropped }));
     }
-    shared.disk.rename(&unfinished, &id.to_string())?;
-    shared.disk.sync_names()?;
     let segment = Arc::new(Segment::new(id, file, nonce, end, Index::Open(index)));
-    seal(shared, &segment)?;
+    let name = || {
+        shared.disk.rename(&unfinished, &id.to_string())?;
+        shared.disk.sync_names()?;
+        seal(shared, &segment)
+    };
+    if let Err(error) = name() {
+        // No manifest knows of it: room for the next try.
+        for name in [unfinished, id.to_string(), id.sidecar()] {
+            let _ = shared.disk.remove(&name);
+        }
+        return Err(error);
+    }
+    shared.next_kept.store(number + 1, Relaxed);
     Ok(Some(Written { segment: Some(segment), dropped }))
 }
 

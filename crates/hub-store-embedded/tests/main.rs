@@ -25,5 +25,7 @@ mod power;
 mod threads;
 #[path = "main/tools.rs"]
 mod tools;
+#[path = "main/upkeep.rs"]
+mod upkeep;
 #[path = "main/world.rs"]
 mod world;

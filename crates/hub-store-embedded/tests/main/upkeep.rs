@@ -1,0 +1,151 @@
+//! Making room, when the power or the disk fails in the middle of it: nothing that is needed goes, and nothing that is
+//! not needed stays.
+
+use crate::ledger::{Ledger, T0, draft, now, served, small, topic};
+use hub_core::store::{CleanPolicy, EventStore, Health};
+use hub_store_embedded::EmbeddedStore;
+use hub_store_embedded::disk::sim::SimDisk;
+use hub_store_embedded::manifest::{COPIES, Copy, Manifest, read_copy};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+/// Points of a cleaning, and more.
+const POINTS: u64 = 90;
+
+fn open(disk: &SimDisk) -> EmbeddedStore {
+    EmbeddedStore::open_on(Arc::new(disk.for_this_life()), small()).unwrap()
+}
+
+/// Some full segments, of which a cleaning leaves half.
+fn filled(disk: &SimDisk) -> (EmbeddedStore, Ledger) {
+    let store = open(disk);
+    let mut ledger = Ledger::default();
+    for number in 1..60 {
+        ledger.publish(&store, vec![draft("orders", number, None)], vec![]);
+    }
+    (store, ledger)
+}
+
+/// Removes what is old, and has the keeper make room; whether it was answered.
+fn clean(store: &EmbeddedStore, before: u64) -> bool {
+    let policy = CleanPolicy {
+        committed_before: Some(T0 + before),
+        ids_since: T0 + before - 5,
+        ..CleanPolicy::default()
+    };
+    now(store.clean(&topic("orders"), policy)).is_ok()
+}
+
+fn newest(disk: &SimDisk) -> Manifest {
+    let copies = COPIES.map(|name| match read_copy(disk, name).unwrap() {
+        Copy::Good(manifest) => *manifest,
+        other => panic!("{name}: {other:?}"),
+    });
+    copies.into_iter().max_by_key(|manifest| manifest.generation).unwrap()
+}
+
+/// Files of segments that the manifest does not know, and that are no newer logs.
+fn strangers(disk: &SimDisk) -> Vec<String> {
+    let manifest = newest(disk);
+    let known: BTreeSet<String> = manifest.segments.iter().map(|row| row.id.to_string()).collect();
+    let newer = format!("log-{:08}", manifest.upto + 1);
+    let stranger = |name: &String| {
+        let segment = name.strip_suffix(".idx").unwrap_or(name);
+        let is_log = segment.starts_with("log-") && !segment.contains('.');
+        !known.contains(segment) && (segment.starts_with("kept-") || is_log && *segment < *newer)
+    };
+    disk.names().into_iter().filter(stranger).collect()
+}
+
+#[test]
+fn either_copy_of_the_manifest_may_be_lost_after_a_power_loss_while_room_was_made() {
+    let mut lagged = 0;
+    for point in 0..POINTS {
+        let disk = SimDisk::new(point);
+        let (store, _) = filled(&disk);
+        disk.cut_at(disk.ops() + point);
+        clean(&store, 30);
+        drop(store);
+        disk.power_loss(point);
+        lagged += u64::from(disk.bytes(COPIES[0]) != disk.bytes(COPIES[1]));
+        let store = open(&disk);
+        let before = served(&store);
+        drop(store);
+        disk.process_death();
+        for lost in COPIES {
+            let again = SimDisk::new(point);
+            disk.names().iter().for_each(|name| again.put(name, disk.bytes(name)));
+            again.flip(lost, 40, 3);
+            let store = open(&again);
+            assert!(served(&store) == before, "point {point}, {lost}: {:?}", store.health());
+        }
+    }
+    assert!(lagged > 0, "no point was between the two copies");
+}
+
+#[test]
+fn room_is_made_after_the_disk_has_failed_at_any_point_of_it_and_nothing_is_left_over() {
+    let control = {
+        let disk = SimDisk::new(1);
+        let (store, _) = filled(&disk);
+        assert!(clean(&store, 30) && clean(&store, 31));
+        newest(&disk).segments.len()
+    };
+    for point in 0..POINTS {
+        let disk = SimDisk::new(point);
+        let (store, _) = filled(&disk);
+        disk.fail_at(disk.ops() + point, ErrorKind::Other);
+        clean(&store, 30);
+        disk.heal();
+        assert!(clean(&store, 31), "point {point}");
+        let Health { unavailable, warnings, .. } = store.health();
+        assert_eq!((unavailable, warnings), (None, vec![]), "point {point}");
+        let manifest = newest(&disk);
+        assert!(manifest.segments.len() <= control + 1, "point {point}: {:?}", disk.names());
+        let before = served(&store);
+        assert_eq!(before.0[&topic("orders")].first_key_value().unwrap().0, &31, "point {point}");
+        assert_eq!(strangers(&disk), Vec::<String>::new(), "point {point}");
+        drop(store);
+        disk.process_death();
+        let store = open(&disk);
+        assert!(served(&store) == before, "point {point}: {:?}", store.health());
+    }
+}
+
+#[test]
+fn a_disk_that_goes_on_failing_is_not_filled_with_tries() {
+    for point in 0..POINTS {
+        let disk = SimDisk::new(point);
+        let (store, _) = filled(&disk);
+        for before in 30..40 {
+            disk.heal();
+            disk.fail_at(disk.ops() + point, ErrorKind::Other);
+            clean(&store, before);
+        }
+        // One that waits for its manifest, or those that it has replaced.
+        let left = strangers(&disk);
+        assert!(left.len() <= 6, "point {point}: {left:?}");
+        disk.heal();
+        clean(&store, 40);
+        let left: Vec<String> = strangers(&disk).into_iter().filter(|name| !name.ends_with(".tmp")).collect();
+        assert_eq!(left, Vec::<String>::new(), "point {point}");
+    }
+}
+
+#[test]
+fn segments_that_an_old_manifest_does_not_know_are_kept() {
+    let disk = SimDisk::new(1);
+    let (store, _) = filled(&disk);
+    let old = COPIES.map(|name| disk.bytes(name));
+    assert!(clean(&store, 30));
+    drop(store);
+    disk.process_death();
+    // Somebody puts back what is older than the rewrite.
+    COPIES.iter().zip(old).for_each(|(name, bytes)| disk.put(name, bytes));
+    let kept = disk.bytes("kept-00000001");
+    let store = open(&disk);
+    assert!(kept == disk.bytes("quarantine/kept-00000001.unknown"), "{:?}", disk.names());
+    let told = store.health().warnings;
+    assert!(told.iter().any(|what| what.contains("quarantine/kept-00000001.unknown")), "{told:?}");
+}
