@@ -136,10 +136,13 @@ impl Keeper {
             }
             self.waiting.pop_front();
         }
-        let segments = self.shared.segments();
+        let (segments, covered) = (self.shared.segments(), self.covered()?);
         for segment in segments.iter().take(segments.len() - 1) {
             // One whose sidecar had to be made again.
             seal(&self.shared, segment)?;
+            if matches!(segment.id, SegmentId::Log(number) if number <= covered) {
+                trim(segment)?;
+            }
         }
         self.note_damage()?;
         if self.shared.tail().failed.is_none() {
@@ -268,7 +271,7 @@ fn newest(shared: &Shared) -> io::Result<Option<Box<Manifest>>> {
     Ok(newest)
 }
 
-/// Writes the sidecar of a segment, and gives the room back that it did not use.
+/// Writes the sidecar of a segment.
 pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<()> {
     let end = segment.len();
     if segment.file.size()? < header::LEN as u64 {
@@ -290,6 +293,13 @@ pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<()> {
     // While its bytes are in memory.
     sidecar.verify(Wait::Yes).map_err(bad)?;
     *segment.index.write() = Index::Sealed(sidecar);
+    Ok(())
+}
+
+/// Gives the room back that a segment did not use. A manifest has to know its end: without one, a segment that is
+/// shorter than it was made is damaged.
+fn trim(segment: &Segment) -> io::Result<()> {
+    let end = segment.len();
     if !segment.damaged.load(Relaxed) && segment.file.size()? > end {
         segment.file.set_len(end)?;
     }

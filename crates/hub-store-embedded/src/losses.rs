@@ -46,17 +46,19 @@ impl Losses {
         self.0.is_empty()
     }
 
-    /// The records in a stretch of a segment, as its index has them.
-    pub fn indexed(shared: &Shared, segment: &Segment, bytes: &Range<u64>) -> Self {
-        let mut losses = Self::default();
+    /// The records in some stretches of a segment, as its index has them. The stretches ascend.
+    pub fn indexed(shared: &Shared, segment: &Segment, stretches: &[Range<u64>]) -> Vec<Self> {
+        let mut losses = vec![Self::default(); stretches.len()];
         for number in segment.topics() {
             let Some(topic) = shared.catalog.numbered(number) else { continue };
             let entries = segment.entries(number, 0, usize::MAX, Wait::Yes).unwrap_or_default();
-            for entry in entries {
+            for entry in entries.iter().filter(|entry| !entry.flags.has(Flags::PAST)) {
                 let (from, to) = (u64::from(entry.offset), u64::from(entry.offset) + u64::from(entry.len));
-                if from < bytes.end && bytes.start < to && !entry.flags.has(Flags::PAST) {
-                    losses.add(&topic.name, entry.seq, entry.seq);
-                }
+                let first = stretches.partition_point(|bytes| bytes.end <= from);
+                let hit = stretches[first..].iter().take_while(|bytes| bytes.start < to).count();
+                losses[first..first + hit]
+                    .iter_mut()
+                    .for_each(|lost| lost.add(&topic.name, entry.seq, entry.seq));
             }
         }
         losses
@@ -149,45 +151,58 @@ impl Trail {
     /// Says what is missing, and answers where the numbering of topics has to go on that may have lost their last
     /// records: nobody gets a seq again that somebody has seen.
     pub fn end(self, health: &HealthBoard, place: &str, topics: &[Arc<Topic>]) -> Vec<(Arc<Topic>, u64)> {
+        let Self { last, gaps, mut holes } = self;
+        holes.sort_by_key(|hole| hole.from);
+        // Bytes from each hole on.
+        let mut bytes: Vec<u64> = vec![0; holes.len() + 1];
+        for (at, hole) in holes.iter().enumerate().rev() {
+            bytes[at] = bytes[at + 1].saturating_add(hole.bytes);
+        }
         let mut jumps = Vec::new();
-        let mut loose: HashMap<u32, u64, RandomState> = HashMap::default();
+        // Topics that may have lost their last records: where the last one that is known is, and its seq.
+        let mut loose: Vec<(Place, u64, &Topic)> = Vec::new();
         for topic in topics {
-            let last = self.last.get(&topic.number).copied().unwrap_or_default();
-            let bytes: u64 = self.holes.iter().filter(|hole| last < hole.from).map(|hole| hole.bytes).sum();
+            let last = last.get(&topic.number).copied().unwrap_or_default();
+            let bytes = bytes[holes.partition_point(|hole| hole.from <= last)];
             if bytes >= SMALLEST_EVENT {
                 let before = topic.state.lock().meta.last;
-                loose.insert(topic.number, before);
+                loose.push((last, before, topic));
                 jumps.push((topic.clone(), before + bytes / SMALLEST_EVENT + 1));
             }
         }
-        let mut explained = vec![false; self.gaps.len()];
-        for hole in &self.holes {
-            let mut lost = Losses::default();
-            for (gap, explained) in self.gaps.iter().zip(&mut explained) {
-                if gap.after < hole.from && hole.to <= gap.before {
+        loose.sort_by_key(|(last, _, topic)| (*last, topic.number));
+        let mut explained = vec![false; gaps.len()];
+        let mut losses = vec![Losses::default(); holes.len()];
+        for (gap, explained) in gaps.iter().zip(&mut explained) {
+            let first = holes.partition_point(|hole| hole.from <= gap.after);
+            for (hole, lost) in holes[first..].iter().zip(&mut losses[first..]) {
+                if hole.from >= gap.before {
+                    break;
+                }
+                if hole.to <= gap.before {
                     lost.add(&gap.topic, gap.seqs.0, gap.seqs.1);
                     *explained = true;
                 }
             }
-            let behind = |topic: &&Arc<Topic>| {
-                let last = self.last.get(&topic.number).copied().unwrap_or_default();
-                last < hole.from && hole.bytes >= SMALLEST_EVENT
+        }
+        for (hole, lost) in holes.iter().zip(losses) {
+            let behind = match hole.bytes {
+                SMALLEST_EVENT.. => loose.partition_point(|(last, ..)| *last < hole.from),
+                _ => 0,
             };
+            let open = &loose[..behind];
             let mut words = hole.what.clone();
             if !lost.is_empty() {
                 words += &format!("; missing: {lost}");
             }
-            let open: Vec<String> = topics
-                .iter()
-                .filter(behind)
-                .filter_map(|topic| Some(format!("seq {} of {}", loose.get(&topic.number)?, topic.name)))
-                .collect();
             if !open.is_empty() {
                 let more = match open.len().saturating_sub(NAMED) {
                     0 => String::new(),
                     more => format!(" and the last of {more} more topics"),
                 };
-                let named = open[..open.len().min(NAMED)].join(", ");
+                let named =
+                    open.iter().take(NAMED).map(|(_, seq, topic)| format!("seq {seq} of {}", topic.name));
+                let named = named.collect::<Vec<String>>().join(", ");
                 words += &format!("; perhaps missing: what followed {named}{more}");
             }
             if lost.is_empty() && open.is_empty() {
@@ -195,8 +210,7 @@ impl Trail {
             }
             health.found(words, lost.count().max(1));
         }
-        for (gap, _) in self.gaps.iter().zip(&explained).filter(|(gap, explained)| !**explained && !gap.told)
-        {
+        for (gap, _) in gaps.iter().zip(&explained).filter(|(gap, explained)| !**explained && !gap.told) {
             let mut lost = Losses::default();
             lost.add(&gap.topic, gap.seqs.0, gap.seqs.1);
             let (segment, offset) = gap.before;

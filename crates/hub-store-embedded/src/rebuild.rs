@@ -1,6 +1,6 @@
 //! The index of a segment from its frames.
 
-use crate::catalog::Topic;
+use crate::catalog::{Span, Topic};
 use crate::format::entry::{Entry as Content, event, place_of};
 use crate::index::{Entry, Flags, Item, SegmentIndex, id_hash};
 use crate::losses::{Losses, SMALLEST_EVENT};
@@ -8,6 +8,8 @@ use crate::scan::{At, Damage, scan};
 use crate::segment::{Segment, SegmentId};
 use crate::shared::Shared;
 use bytes::Bytes;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,12 +45,17 @@ pub fn read(shared: &Shared, segment: &Segment, end: u64) -> io::Result<(Segment
 
 /// Says what is wrong with a segment, and what it has cost. Other segments have to be known by now.
 pub fn report(shared: &Shared, segment: &Segment, index: &SegmentIndex, damage: &[Damage]) {
-    for Damage { bytes, what } in damage {
-        // The index that there was knows best. If it is gone, the neighbours do.
-        let mut lost = Losses::indexed(shared, segment, bytes);
+    let mut damage: Vec<&Damage> = damage.iter().collect();
+    damage.sort_by_key(|damage| damage.bytes.start);
+    let stretches: Vec<Range<u64>> = damage.iter().map(|damage| damage.bytes.clone()).collect();
+    // The index that there was knows best. If it is gone, the neighbours do.
+    let indexed = Losses::indexed(shared, segment, &stretches);
+    let mut guessed = None;
+    for (at, (Damage { bytes, what }, mut lost)) in damage.into_iter().zip(indexed).enumerate() {
         let mut cleaned = "";
         if lost.is_empty() {
-            lost = between(shared, segment, index, bytes);
+            let guessed = guessed.get_or_insert_with(|| between(shared, segment, index, &stretches));
+            lost = std::mem::take(&mut guessed[at]);
             if matches!(segment.id, SegmentId::Kept(_)) {
                 cleaned = ", as far as they were not cleaned away";
             }
@@ -62,45 +69,74 @@ pub fn report(shared: &Shared, segment: &Segment, index: &SegmentIndex, damage: 
     }
 }
 
-/// What the records on both sides of a stretch leave out; for a topic that has none on one side, what the segments on
-/// that side leave out.
-fn between(shared: &Shared, segment: &Segment, index: &SegmentIndex, bytes: &Range<u64>) -> Losses {
-    if bytes.end - bytes.start < SMALLEST_EVENT {
-        return Losses::default();
-    }
-    around(shared, segment.id, |topic| {
-        let entries = index.topics.get(&topic).map_or(&[][..], |topic| &topic.entries);
-        let at = entries.partition_point(|entry| u64::from(entry.offset) < bytes.start);
-        (entries[..at].last().map(|entry| entry.seq), entries.get(at).map(|entry| entry.seq))
-    })
+/// What the records on both sides of each stretch leave out; for a topic that has none on one side, what the segments
+/// on that side leave out.
+fn between(
+    shared: &Shared,
+    segment: &Segment,
+    index: &SegmentIndex,
+    stretches: &[Range<u64>],
+) -> Vec<Losses> {
+    let mut losses = vec![Losses::default(); stretches.len()];
+    around(shared, segment.id, |topic, (before, after)| {
+        let entries = index.topics.get(&topic.number).map_or(&[][..], |topic| &topic.entries);
+        let (floor, last) = {
+            let state = topic.state.lock();
+            (state.meta.floor, state.meta.last)
+        };
+        for at in 0..=entries.len() {
+            let (left, right) = (at.checked_sub(1).map(|at| &entries[at]), entries.get(at));
+            let from = left.map(|entry| entry.seq).or(before).unwrap_or(0).max(floor) + 1;
+            let to = right.map(|entry| entry.seq).or(after).unwrap_or(last + 1);
+            if from >= to {
+                continue;
+            }
+            let low = left.map_or(0, |left| u64::from(left.offset) + 1);
+            let high = right.map_or(u64::MAX, |right| u64::from(right.offset));
+            let first = stretches.partition_point(|bytes| bytes.start < low);
+            for (bytes, lost) in stretches[first..].iter().zip(&mut losses[first..]) {
+                if bytes.start > high {
+                    break;
+                }
+                if bytes.end - bytes.start >= SMALLEST_EVENT {
+                    lost.add(&topic.name, from, to - 1);
+                }
+            }
+        }
+    });
+    losses
 }
 
-/// What no segment has of the seqs around a place in one of them. `here` says which seqs of a topic are before and
-/// behind the place in that segment itself, if any are.
-pub fn around(shared: &Shared, id: SegmentId, here: impl Fn(u32) -> (Option<u64>, Option<u64>)) -> Losses {
+/// What no segment has of the seqs around one that is gone.
+pub fn missing(shared: &Shared, id: SegmentId) -> Losses {
     let mut lost = Losses::default();
-    let segments = shared.segments();
-    let place_of = |id: SegmentId| segments.iter().position(|segment| segment.id == id);
-    let place = place_of(id);
-    for topic in shared.catalog.topics() {
+    around(shared, id, |topic, (before, after)| {
         let state = topic.state.lock();
-        let (before, after) = here(topic.number);
-        let spans = || state.spans.iter().filter(|span| span.segment.id != id);
-        let before = before.or_else(|| {
-            let mut earlier = spans().filter(|span| place_of(span.segment.id) < place);
-            earlier.next_back().map(|span| span.last)
-        });
-        let after = after.or_else(|| {
-            let mut later = spans().filter(|span| place_of(span.segment.id) > place);
-            later.next().map(|span| span.first)
-        });
         let from = before.unwrap_or(0).max(state.meta.floor) + 1;
         let to = after.unwrap_or(state.meta.last + 1);
         if from < to {
             lost.add(&topic.name, from, to - 1);
         }
-    }
+    });
     lost
+}
+
+/// For each topic: its last seq in the segments before one, and its first in those behind it.
+fn around(shared: &Shared, id: SegmentId, mut look: impl FnMut(&Topic, (Option<u64>, Option<u64>))) {
+    let segments = shared.segments();
+    let places: HashMap<SegmentId, usize, RandomState> =
+        segments.iter().enumerate().map(|(place, segment)| (segment.id, place)).collect();
+    let Some(&here) = places.get(&id) else { return };
+    for topic in shared.catalog.topics() {
+        let sides = {
+            let state = topic.state.lock();
+            let place = |span: &Span| places.get(&span.segment.id).copied();
+            let before = state.spans.iter().rev().find(|span| place(span).is_some_and(|place| place < here));
+            let after = state.spans.iter().find(|span| place(span).is_some_and(|place| place > here));
+            (before.map(|span| span.last), after.map(|span| span.first))
+        };
+        look(&topic, sides);
+    }
 }
 
 /// Adds what a frame says to an index.

@@ -346,7 +346,7 @@ impl Recovery {
         };
         let index = sidecar.map_or_else(Shared::empty_index, Index::Sealed);
         let segment = Arc::new(Segment::absent(row.id, row.nonce, row.end, index));
-        let lost = Losses::indexed(shared, &segment, &(0..row.end));
+        let lost = Losses::indexed(shared, &segment, &[0..row.end]).pop().unwrap_or_default();
         if !lost.is_empty() {
             let what =
                 format!("{} is missing; its sidecar tells what it had: {lost}", shared.place(&segment, 0));
@@ -368,7 +368,7 @@ impl Recovery {
             rebuild::report(shared, segment, index, damage);
         }
         for segment in self.absent.iter().filter(|segment| segment.topics().is_empty()) {
-            let lost = rebuild::around(shared, segment.id, |_| (None, None));
+            let lost = rebuild::missing(shared, segment.id);
             let what = match lost.is_empty() {
                 true => "no record is missing".to_string(),
                 false => format!("its neighbours leave out {lost}, as far as it was not cleaned away"),

@@ -184,7 +184,7 @@ impl Recovery {
                 .health
                 .found(format!("{place}: {wrong}; it is read as if it were not, no record is missing"), 1);
         }
-        // A segment that is written to does not get shorter; what was behind its end was as safe as the rest.
+        // A segment does not get shorter before a manifest covers it; what was behind its end was as safe as the rest.
         let size = log.file.size()?;
         let cut_short = end.is_none() && log.header.bytes > size;
         let end = end.or(cut_short.then_some(log.header.bytes));

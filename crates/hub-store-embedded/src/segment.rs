@@ -46,12 +46,16 @@ impl SegmentId {
 
     /// Reads a file name; `None` if it is not a segment's.
     pub fn parse(name: &str) -> Option<Self> {
-        let number = |text: &str| text.parse().ok().filter(|_| text.len() >= 8);
-        match name.split_once('-')? {
-            ("log", number_text) => number(number_text).map(Self::Log),
-            ("kept", number_text) => number(number_text).map(Self::Kept),
-            _ => None,
-        }
+        let (kind, number) = name.split_once('-')?;
+        // There is always one more.
+        let number = number.parse().ok().filter(|number| *number < u64::MAX)?;
+        let id = match kind {
+            "log" => Self::Log(number),
+            "kept" => Self::Kept(number),
+            _ => return None,
+        };
+        // `+1` is a number, too.
+        (id.to_string() == name).then_some(id)
     }
 
     /// Its number within its kind.

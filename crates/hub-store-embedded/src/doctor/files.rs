@@ -53,11 +53,11 @@ impl Files {
             if name.starts_with("quarantine/") {
                 moved.extend(quarantine::segment(name).map(|_| name.clone()));
                 set_aside.push(name.clone());
-            } else if let Some(id) = segment(name) {
+            } else if let Some(id) = SegmentId::parse(name) {
                 segments.push(id);
-            } else if let Some(id) = name.strip_suffix(".idx").and_then(segment) {
+            } else if let Some(id) = name.strip_suffix(".idx").and_then(SegmentId::parse) {
                 sidecars.push(id);
-            } else if name.strip_suffix(".new").and_then(segment).is_some() {
+            } else if name.strip_suffix(".new").and_then(SegmentId::parse).is_some() {
                 prepared.push(name.clone());
             } else if name.ends_with(".tmp") && !name.contains('/') {
                 unfinished.push(name.clone());
@@ -136,11 +136,6 @@ impl Files {
     pub fn size(disk: &dyn Disk, name: &str) -> u64 {
         disk.open(name).and_then(|file| file.size()).unwrap_or(0)
     }
-}
-
-/// A segment's name, as the store writes it.
-fn segment(name: &str) -> Option<SegmentId> {
-    SegmentId::parse(name).filter(|id| id.to_string() == name)
 }
 
 /// Reads a file to its end, in pieces; whatever cannot be read is an error.

@@ -171,8 +171,10 @@ impl Pieces {
             let next = next.filter(|(next, _, wrong, _)| known(wrong) && next.number() == id.number() + 1);
             // A segment that was begun when everything before it was covered says nothing about the one before it.
             let end = next.map(|(_, next, ..)| next.prev_end).filter(|end| *end >= header::LEN as u64);
-            // A segment that is written to does not get shorter; one that was sealed does.
-            let cut_short = (header.bytes > *size && ids.last() == Some(id)).then_some(header.bytes);
+            // A segment gets shorter when a manifest covers it, not before. If there is none, the last one is the only
+            // one of which that is known.
+            let may_shrink = role == Role::Alone && ids.last() != Some(id);
+            let cut_short = (header.bytes > *size && !may_shrink).then_some(header.bytes);
             self.list.push(Piece {
                 id: *id,
                 nonce: header.nonce,

@@ -112,7 +112,8 @@ fn differences(
                     )),
                     None => {
                         let at = u64::from(entry.offset);
-                        let damage = damages.iter_mut().find(|damage| damage.bytes.contains(&at));
+                        let damage = damages.partition_point(|damage| damage.bytes.end <= at);
+                        let damage = damages.get_mut(damage).filter(|damage| damage.bytes.contains(&at));
                         match damage {
                             Some(damage) if entry.flags.has(Flags::PAST) => damage.from_sidecar = true,
                             Some(damage) => {

@@ -2,10 +2,11 @@
 //! not needed stays.
 
 use crate::ledger::{Ledger, T0, draft, now, served, small, topic};
-use hub_core::store::{CleanPolicy, EventStore, Health};
-use hub_store_embedded::EmbeddedStore;
+use hub_core::store::{CleanPolicy, Commit, EventStore, Health};
+use hub_store_embedded::disk::Disk;
 use hub_store_embedded::disk::sim::SimDisk;
 use hub_store_embedded::manifest::{COPIES, Copy, Manifest, read_copy};
+use hub_store_embedded::{EmbeddedStore, Options};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -148,4 +149,71 @@ fn segments_that_an_old_manifest_does_not_know_are_kept() {
     assert!(kept == disk.bytes("quarantine/kept-00000001.unknown"), "{:?}", disk.names());
     let told = store.health().warnings;
     assert!(told.iter().any(|what| what.contains("quarantine/kept-00000001.unknown")), "{told:?}");
+}
+
+#[test]
+fn a_full_segment_is_not_shortened_before_a_manifest_knows_its_end() {
+    let mut unknown = 0;
+    for point in 0..POINTS {
+        let disk = SimDisk::new(point);
+        let (store, _) = filled(&disk);
+        disk.cut_at(disk.ops() + point);
+        for number in 60..90 {
+            let events = vec![draft("orders", number, None)];
+            now(store.commit(Commit { now: T0 + number, events, records: vec![] }));
+        }
+        drop(store);
+        assert!(disk.is_out());
+        disk.power_loss(point);
+        // The next one, which says where it ends, cannot be read.
+        let logs = disk.names().into_iter().filter(|name| name.starts_with("log-") && !name.contains('.'));
+        let last = logs.max().unwrap();
+        let number: u64 = last[4..].parse().unwrap();
+        if newest(&disk).upto + 1 == number {
+            continue;
+        }
+        unknown += 1;
+        (0..64).for_each(|byte| disk.flip(&last, byte, 0));
+        let told = open(&disk).health().warnings;
+        let before = format!("log-{:08}", number - 1);
+        assert!(told.iter().all(|what| !what.contains(&before)), "point {point}: {told:?}");
+        assert!(told.iter().any(|what| what.contains(&last)), "point {point}: {told:?}");
+    }
+    assert!(unknown > 0, "the manifest knew every segment");
+}
+
+#[test]
+fn a_segment_in_which_every_second_record_is_damaged_opens_and_serves_the_others() {
+    const EVENTS: u64 = 40_000;
+    let options = Options { segment_bytes: 64 << 20, ..small() };
+    let disk = SimDisk::new(1);
+    let open = || EmbeddedStore::open_on(Arc::new(disk.for_this_life()), options.clone()).unwrap();
+    let store = open();
+    let mut ledger = Ledger::default();
+    for first in (1..=EVENTS).step_by(100) {
+        let events = (first..first + 100).map(|number| draft("orders", number, None)).collect();
+        ledger.publish(&store, events, vec![]);
+    }
+    now(store.close()).unwrap();
+    drop(store);
+    disk.process_death();
+    let mut bytes = disk.bytes("log-00000001");
+    let starts: Vec<usize> = memchr::memmem::find_iter(&bytes, b"{\"id\":").collect();
+    starts.iter().step_by(2).for_each(|at| bytes[at + 20] ^= 1);
+    disk.put("log-00000001", bytes);
+    // Once as the end of the log, once as a segment that a manifest covers, with a sidecar and without.
+    for sidecar in [true, true, false] {
+        if !sidecar {
+            disk.names()
+                .iter()
+                .filter(|name| name.ends_with(".idx"))
+                .for_each(|name| disk.remove(name).unwrap());
+        }
+        let store = open();
+        let left = &served(&store).0[&topic("orders")];
+        assert_eq!(left.len() as u64, EVENTS / 2);
+        assert_eq!(store.health().damaged, EVENTS / 2);
+        drop(store);
+        disk.process_death();
+    }
 }
