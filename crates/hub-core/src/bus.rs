@@ -3,7 +3,7 @@
 use crate::Millis;
 use crate::cleaner;
 use crate::clock::{Clock, SystemClock};
-use crate::committer::{Receipt, Target};
+use crate::committer::{Left, Receipt, Seat, Target};
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::group::options::GroupOptions;
@@ -18,6 +18,7 @@ use hub_proto::{Error, Event, GroupName, IdGenerator, Key, NewEvent, Payload, Re
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 /// A durable event bus in this process. Clones are handles to the same bus.
 ///
@@ -116,7 +117,17 @@ fn start(engine: &Arc<Engine>) {
     });
     let (committing, to) = (engine.clone(), target.clone());
     // Not cut off when the hub stops: it ends when its queue is closed and empty.
-    engine.spawn(async move { committing.committer.run(&to).await });
+    engine.spawn(async move {
+        while committing.committer.run(&to, Seat::Task).await == Left::Seat {
+            let (committing, to, runtime) = (committing.clone(), to.clone(), Handle::current());
+            let run = move || runtime.block_on(committing.committer.run(&to, Seat::Thread));
+            match tokio::task::spawn_blocking(run).await {
+                Ok(Left::Seat) => {}
+                // The end, or a panic that has been told.
+                Ok(Left::Closed) | Err(_) => return,
+            }
+        }
+    });
     until_stopping(engine, |engine| async move { engine.committer.clear_up(&target).await });
     until_stopping(engine, |engine| async move { engine.saver.run(&engine).await });
     until_stopping(engine, |engine| async move { cleaner::run(&engine).await });

@@ -17,12 +17,20 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The most events in one commit; a publisher does not wait behind more than that.
 const BATCH_EVENTS: usize = 8192;
 /// The most bytes in one commit, but for a single event that is larger.
 const BATCH_BYTES: usize = 8 << 20;
+
+/// With so many events in a batch, on average, the committer is better off on a thread of its own.
+const MANY: usize = 40;
+/// The average is kept in these parts of an event.
+const SCALE: usize = 16;
+/// On a thread of its own, the committer waits for the next event this long.
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// How long a store that does not say what it has stored is left alone.
 const RETRY: Millis = 200;
@@ -118,6 +126,46 @@ fn unknown_outcome(error: &StoreError) -> String {
 struct Queue {
     items: VecDeque<(Millis, Item)>,
     closed: bool,
+}
+
+/// Where the committer works. As a task it is where a lone publisher is, and nobody has to be woken. Among hundreds of
+/// tasks that publish it would come too late, and the disk would stand still: then it has a thread of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seat {
+    Task,
+    Thread,
+}
+
+impl Seat {
+    /// The average batch to begin with.
+    fn usual(self) -> usize {
+        match self {
+            Self::Task => 0,
+            Self::Thread => MANY * SCALE,
+        }
+    }
+
+    /// Whether the other one is better for batches of this average.
+    fn is_left(self, average: usize) -> bool {
+        match self {
+            Self::Task => average > MANY * SCALE && has_workers(),
+            Self::Thread => average < MANY / 2 * SCALE,
+        }
+    }
+}
+
+/// Whether the runtime has threads, so that one more makes sense.
+fn has_workers() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
+
+/// Why the committer came to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// The queue is closed and empty.
+    Closed,
+    /// The other seat is better now.
+    Seat,
 }
 
 /// The queue before the store.
@@ -226,28 +274,41 @@ impl Committer {
         self.wake.notify_one();
     }
 
-    /// Commits until the queue is closed and empty.
-    pub async fn run(&self, target: &Target) {
+    /// Commits until the queue is closed and empty, or until somebody else should go on: see [`Seat`].
+    pub async fn run(&self, target: &Target, seat: Seat) -> Left {
         let overlap = target.store.overlap().max(1);
         let mut flights = VecDeque::new();
+        let mut crowd = seat.usual();
         loop {
             // What was synced together is answered together, and what was done at once before anything else begins.
             while let Some(committed) = landed(&mut flights).await {
                 self.land(&mut flights, committed, target);
             }
-            let room = flights.len() < overlap;
+            let leaving = overlap > 1 && seat.is_left(crowd);
+            if leaving && flights.is_empty() {
+                return Left::Seat;
+            }
+            let room = !leaving && flights.len() < overlap;
             if room {
                 match self.gather(target.clock.wall()) {
                     (Some(batch), _) => {
+                        crowd = (crowd * 7 + batch.commit.events.len() * SCALE) / 8;
                         flights.push_back(Flight::launch(batch, target));
                         continue;
                     }
-                    (None, true) if flights.is_empty() => return,
+                    (None, true) if flights.is_empty() => return Left::Closed,
                     (None, _) => {}
                 }
             }
             if flights.is_empty() {
-                self.wake.notified().await;
+                match seat {
+                    Seat::Task => self.wake.notified().await,
+                    Seat::Thread => {
+                        if tokio::time::timeout(PATIENCE, self.wake.notified()).await.is_err() {
+                            return Left::Seat;
+                        }
+                    }
+                }
                 continue;
             }
             tokio::select! {
