@@ -2,6 +2,7 @@
 
 use crate::format::entry::Cleaned;
 use crate::index::{Entry, Flags};
+use crate::manifest::Manifest;
 use crate::segment::Segment;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -176,6 +177,22 @@ pub struct Catalog {
 }
 
 impl Catalog {
+    /// Takes over what a manifest says; answers what contradicts itself in it.
+    pub fn load(&self, manifest: &Manifest) -> Vec<String> {
+        let add =
+            |(number, name, meta): &(u32, TopicName, TopicMeta)| self.add(*number, name, meta.clone()).err();
+        let wrong = manifest.topics.iter().filter_map(add).collect();
+        let mut groups = self.groups.lock();
+        for group in &manifest.groups {
+            let at = (group.record.topic.clone(), group.record.name.clone());
+            groups.groups.insert(at, group.clone());
+        }
+        for record in &manifest.subscriptions {
+            groups.subscriptions.insert((record.label.clone(), record.group.clone()), record.clone());
+        }
+        wrong
+    }
+
     /// A topic by its name.
     pub fn named(&self, name: &TopicName) -> Option<Arc<Topic>> {
         self.names.read().get(name).cloned()

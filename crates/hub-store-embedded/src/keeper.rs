@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
@@ -43,21 +44,31 @@ pub enum Job {
 pub enum Desk {
     /// Does them at once.
     Here(Arc<Mutex<Keeper>>),
-    /// Has a thread do them.
-    Thread(SyncSender<Job>),
+    /// Has a thread do them. The flag says that a [`Job::Tidy`] waits.
+    Thread(SyncSender<Job>, Arc<AtomicBool>),
 }
 
 impl Desk {
     /// A desk, and the thread's end of it.
-    pub fn new(shared: &Arc<Shared>, generation: u64) -> (Self, Option<(Keeper, Receiver<Job>)>) {
+    pub fn new(shared: &Arc<Shared>, generation: u64, upto: u64) -> (Self, Option<(Keeper, Receiver<Job>)>) {
         let waiting = VecDeque::new();
-        let (rewritten, gone) = (None, Vec::new());
-        let keeper = Keeper { shared: shared.clone(), waiting, generation, upto: 0, rewritten, gone };
+        let tidy = Arc::new(AtomicBool::new(false));
+        let keeper = Keeper {
+            shared: shared.clone(),
+            waiting,
+            generation,
+            upto,
+            tidy: tidy.clone(),
+            noted: Vec::new(),
+            rewritten: None,
+            gone: Vec::new(),
+        };
         match shared.options.threads {
             Threads::None => (Self::Here(Arc::new(Mutex::new(keeper))), None),
             Threads::Own => {
-                let (sender, jobs) = std::sync::mpsc::sync_channel(WAITING);
-                (Self::Thread(sender), Some((keeper, jobs)))
+                // And one to tidy.
+                let (sender, jobs) = std::sync::mpsc::sync_channel(WAITING + 1);
+                (Self::Thread(sender, tidy), Some((keeper, jobs)))
             }
         }
     }
@@ -66,8 +77,10 @@ impl Desk {
     pub fn hand_over(&self, job: Job) {
         match self {
             Self::Here(keeper) => drop(keeper.lock().take(job)),
+            // It looks at every segment and every topic in it: once for all that was cleaned before it begins.
+            Self::Thread(_, tidy) if matches!(job, Job::Tidy) && tidy.swap(true, AcqRel) => {}
             // Nobody is there to hear it after the end.
-            Self::Thread(sender) => drop(sender.send(job)),
+            Self::Thread(sender, _) => drop(sender.send(job)),
         }
     }
 }
@@ -78,8 +91,12 @@ pub struct Keeper {
     waiting: VecDeque<(Vec<Arc<Segment>>, Box<Manifest>)>,
     /// Of the last manifest.
     generation: u64,
-    /// The last segment that a manifest of ours covers.
+    /// The last segment that the manifest covers.
     upto: u64,
+    /// Somebody has asked to tidy, and it was not begun.
+    tidy: Arc<AtomicBool>,
+    /// Damaged segments that were written down.
+    noted: Vec<SegmentId>,
     /// A rewrite whose manifest could not be written, or not twice: which segments count is not known. It is the next
     /// to be finished.
     rewritten: Option<(Vec<Arc<Segment>>, Written)>,
@@ -104,8 +121,9 @@ impl Keeper {
     }
 
     fn take(&mut self, job: Job) -> Result<(), ()> {
-        if let Job::Sealed(segments, image) = job {
-            self.waiting.push_back((segments, image));
+        match job {
+            Job::Sealed(segments, image) => self.waiting.push_back((segments, image)),
+            Job::Tidy | Job::Stop => self.tidy.store(false, Release),
         }
         self.work()
     }
@@ -136,11 +154,11 @@ impl Keeper {
             }
             self.waiting.pop_front();
         }
-        let (segments, covered) = (self.shared.segments(), self.covered()?);
+        let segments = self.shared.segments();
         for segment in segments.iter().take(segments.len() - 1) {
             // One whose sidecar had to be made again.
             seal(&self.shared, segment)?;
-            if matches!(segment.id, SegmentId::Log(number) if number <= covered) {
+            if matches!(segment.id, SegmentId::Log(number) if number <= self.upto) {
                 trim(segment)?;
             }
         }
@@ -154,7 +172,7 @@ impl Keeper {
                 self.prepare_next()?;
             }
             self.remove_gone()?;
-            let Some(run) = rewrite::choose(&self.shared, self.covered()?) else { return Ok(()) };
+            let Some(run) = rewrite::choose(&self.shared, self.upto) else { return Ok(()) };
             self.rewritten = rewrite::write(&self.shared, &run)?.map(|written| (run, written));
         }
     }
@@ -177,11 +195,6 @@ impl Keeper {
         Ok(())
     }
 
-    /// The last log segment that the manifest covers.
-    fn covered(&self) -> io::Result<u64> {
-        Ok(newest(&self.shared)?.map_or(0, |manifest| manifest.upto))
-    }
-
     /// Writes down which segments were found damaged: they are kept as they are, also after the next start.
     fn note_damage(&mut self) -> io::Result<()> {
         let segments = self.shared.segments();
@@ -190,7 +203,7 @@ impl Keeper {
             .filter(|segment| segment.damaged.load(Relaxed))
             .map(|segment| segment.id)
             .collect();
-        if damaged.is_empty() {
+        if damaged == self.noted {
             return Ok(());
         }
         let Some(mut manifest) = newest(&self.shared)? else { return Ok(()) };
@@ -203,6 +216,7 @@ impl Keeper {
             manifest.generation = self.generation;
             manifest.write(&*self.shared.disk)?;
         }
+        self.noted = damaged;
         Ok(())
     }
 

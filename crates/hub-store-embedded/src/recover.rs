@@ -66,6 +66,8 @@ pub struct Recovered {
     pub jumps: Vec<(Arc<Topic>, u64)>,
     /// Of the manifest.
     pub generation: u64,
+    /// The last segment that it covers.
+    pub upto: u64,
 }
 
 /// Opens a directory.
@@ -122,8 +124,8 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Recovered, OpenErro
         // From here on the first segment is known to have been there.
         manifest.write(&*shared.disk).map_err(during)?;
     }
-    let generation = manifest.generation;
-    Ok(Recovered { shared, sealed, named, jumps: recovery.jumps, generation })
+    let Manifest { generation, upto, .. } = manifest;
+    Ok(Recovered { shared, sealed, named, jumps: recovery.jumps, generation, upto })
 }
 
 /// Whether a file is one of ours that was not finished.
@@ -285,20 +287,8 @@ impl Recovery {
     fn load(&mut self, manifest: &Manifest) -> io::Result<()> {
         let shared = self.shared.clone();
         shared.next_kept.store(manifest.next_kept.max(1), Relaxed);
-        for (number, name, meta) in &manifest.topics {
-            if let Err(what) = shared.catalog.add(*number, name, meta.clone()) {
-                shared.health.found(format!("{}/{}: {what}", shared.disk.place(), manifest::COPIES[0]), 1);
-            }
-        }
-        {
-            let mut groups = shared.catalog.groups.lock();
-            for group in &manifest.groups {
-                let at = (group.record.topic.clone(), group.record.name.clone());
-                groups.groups.insert(at, group.clone());
-            }
-            for record in &manifest.subscriptions {
-                groups.subscriptions.insert((record.label.clone(), record.group.clone()), record.clone());
-            }
+        for what in shared.catalog.load(manifest) {
+            shared.health.found(format!("{}/{}: {what}", shared.disk.place(), manifest::COPIES[0]), 1);
         }
         for row in &manifest.segments {
             let name = row.id.to_string();
@@ -346,7 +336,8 @@ impl Recovery {
         };
         let index = sidecar.map_or_else(Shared::empty_index, Index::Sealed);
         let segment = Arc::new(Segment::absent(row.id, row.nonce, row.end, index));
-        let lost = Losses::indexed(shared, &segment, &[0..row.end]).pop().unwrap_or_default();
+        let lost = Losses::indexed(shared, &segment, std::slice::from_ref(&(0..row.end)));
+        let lost = lost.into_iter().next().unwrap_or_default();
         if !lost.is_empty() {
             let what =
                 format!("{} is missing; its sidecar tells what it had: {lost}", shared.place(&segment, 0));

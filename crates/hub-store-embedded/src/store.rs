@@ -62,8 +62,8 @@ impl EmbeddedStore {
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Self, OpenError> {
         let place = disk.place();
         let own = options.threads == Threads::Own;
-        let Recovered { shared, sealed, named, jumps, generation } = recover::open(disk, options)?;
-        let (desk, keeper) = Desk::new(&shared, generation);
+        let Recovered { shared, sealed, named, jumps, generation, upto } = recover::open(disk, options)?;
+        let (desk, keeper) = Desk::new(&shared, generation, upto);
         let writer = Writer::new(shared.clone(), desk.clone(), named);
         let pipeline = Arc::new(Pipeline::new(shared.clone(), writer));
         let opened = Batch { jumps, opened: true, ..Batch::default() };

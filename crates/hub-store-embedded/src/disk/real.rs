@@ -27,7 +27,16 @@ impl RealDisk {
     /// If it cannot be made.
     pub fn new(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
+        let made: Vec<&Path> = root.ancestors().take_while(|path| !path.exists()).collect();
         fs::create_dir_all(&root)?;
+        // What is in it is as durable as its own name, which is in the directory above.
+        for path in made {
+            match path.parent() {
+                Some(parent) if parent.as_os_str().is_empty() => sync_directory(Path::new("."))?,
+                Some(parent) => sync_directory(parent)?,
+                None => {}
+            }
+        }
         Ok(Self { root, read_only: false })
     }
 

@@ -100,22 +100,9 @@ impl Model {
     /// What a manifest says, or nothing. Answers what cannot be in it.
     pub fn new(seed: u64, manifest: Option<&Manifest>) -> (Self, Vec<String>) {
         let mut model = Self { seed, deep: true, ..Self::default() };
-        let mut wrong = Vec::new();
-        let Some(manifest) = manifest else { return (model, wrong) };
+        let Some(manifest) = manifest else { return (model, Vec::new()) };
         model.boot = manifest.boot;
-        for (number, name, meta) in &manifest.topics {
-            wrong.extend(model.catalog.add(*number, name, meta.clone()).err());
-        }
-        {
-            let mut groups = model.catalog.groups.lock();
-            for group in &manifest.groups {
-                let at = (group.record.topic.clone(), group.record.name.clone());
-                groups.groups.insert(at, group.clone());
-            }
-            for record in &manifest.subscriptions {
-                groups.subscriptions.insert((record.label.clone(), record.group.clone()), record.clone());
-            }
-        }
+        let wrong = model.catalog.load(manifest);
         (model, wrong)
     }
 
