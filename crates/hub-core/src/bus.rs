@@ -16,9 +16,9 @@ use crate::store::{Bounds, Cleaned, EventStore, Health, ReadLimit, SubscriptionR
 use crate::subscribe::{Subscribe, Target as SubscribeTarget, delete};
 use hub_proto::{Error, Event, GroupName, IdGenerator, Key, NewEvent, Payload, Result, TopicName, limits};
 use prometheus_client::registry::Registry;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Handle;
 
 /// A durable event bus in this process. Clones are handles to the same bus.
 ///
@@ -119,12 +119,17 @@ fn start(engine: &Arc<Engine>) {
     // Not cut off when the hub stops: it ends when its queue is closed and empty.
     engine.spawn(async move {
         while committing.committer.run(&to, Seat::Task).await == Left::Seat {
-            let (committing, to, runtime) = (committing.clone(), to.clone(), Handle::current());
-            let run = move || runtime.block_on(committing.committer.run(&to, Seat::Thread));
+            let (committing, to) = (committing.clone(), to.clone());
+            let run = move || {
+                // Timers of its own: those of a runtime that is dropped meanwhile would panic.
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+                Ok::<_, io::Error>(runtime.block_on(committing.committer.run(&to, Seat::Thread)))
+            };
             match tokio::task::spawn_blocking(run).await {
-                Ok(Left::Seat) => {}
+                // Without a thread to be had it goes on as a task.
+                Ok(Ok(Left::Seat) | Err(_)) => {}
                 // The end, or a panic that has been told.
-                Ok(Left::Closed) | Err(_) => return,
+                Ok(Ok(Left::Closed)) | Err(_) => return,
             }
         }
     });

@@ -3,6 +3,8 @@
 
 #[path = "main/conformance.rs"]
 mod conformance;
+#[path = "main/crowd.rs"]
+mod crowd;
 #[path = "main/damage.rs"]
 mod damage;
 #[path = "main/directory.rs"]
