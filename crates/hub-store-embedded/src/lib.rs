@@ -26,7 +26,7 @@
 //! | | |
 //! | --- | --- |
 //! | [`disk`] | the only way to files; the simulated disk |
-//! | [`format`] | what the bytes mean; `docs/storage.md` draws them |
+//! | [`mod@format`] | what the bytes mean; `docs/storage.md` draws them |
 //! | [`scan`] | reading a segment, telling a torn end from damage |
 //! | [`sidecar`], [`index`] | where records are |
 //! | `plan`, `pipeline` | the commit |
