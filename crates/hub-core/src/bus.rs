@@ -129,10 +129,14 @@ fn start(engine: &Arc<Engine>) {
                 // Without a thread to be had it goes on as a task.
                 Ok(Ok(Left::Seat) | Err(_)) => {}
                 // The end, or a panic that has been told.
-                Ok(Ok(Left::Closed)) | Err(_) => return,
+                Ok(Ok(Left::Closed)) | Err(_) => break,
             }
         }
+        committing.committer.is_over();
     });
+    // Ends with it.
+    let (watching, to) = (engine.clone(), target.clone());
+    engine.spawn(async move { watching.committer.watch(&to).await });
     until_stopping(engine, |engine| async move { engine.committer.clear_up(&target).await });
     until_stopping(engine, |engine| async move { engine.saver.run(&engine).await });
     until_stopping(engine, |engine| async move { cleaner::run(&engine).await });

@@ -14,7 +14,8 @@ use hub_proto::{Draft, Error, Event, EventId, Result, TopicName};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -168,10 +169,20 @@ pub(crate) enum Left {
     Seat,
 }
 
+/// Those who wait for one commit.
+type Answers = Mutex<Vec<Answer>>;
+
 /// The queue before the store.
 pub(crate) struct Committer {
     queue: Mutex<Queue>,
     wake: Notify,
+    /// Who waits for the commits that are under way, oldest first. Some may be over.
+    under_way: Mutex<VecDeque<Weak<Answers>>>,
+    /// Told when a commit begins, and when the last one is over.
+    began: Notify,
+    over: Notify,
+    /// Nobody watches for who is late, until a commit begins.
+    idle: AtomicBool,
     room: Arc<Semaphore>,
     capacity: usize,
     timeout: Millis,
@@ -193,6 +204,10 @@ impl Committer {
         Self {
             queue: Mutex::default(),
             wake: Notify::new(),
+            under_way: Mutex::default(),
+            began: Notify::new(),
+            over: Notify::new(),
+            idle: AtomicBool::new(false),
             room,
             capacity,
             timeout,
@@ -293,7 +308,7 @@ impl Committer {
                 match self.gather(target.clock.wall()) {
                     (Some(batch), _) => {
                         crowd = (crowd * 7 + batch.commit.events.len() * SCALE) / 8;
-                        flights.push_back(Flight::launch(batch, target));
+                        flights.push_back(self.launch(batch, target).await);
                         continue;
                     }
                     (None, true) if flights.is_empty() => return Left::Closed,
@@ -313,7 +328,7 @@ impl Committer {
             }
             tokio::select! {
                 biased;
-                committed = self.outlast(&mut flights, target) => self.land(&mut flights, committed, target),
+                committed = first(&mut flights) => self.land(&mut flights, committed, target),
                 () = self.wake.notified(), if room => {}
             }
             if !flights.is_empty() {
@@ -367,6 +382,7 @@ impl Committer {
         let Flight { started, count, topics, answers, .. } = flight;
         target.metrics.committed(started.elapsed(), count);
         let Admission { results, waiters, doubtful } = admit(committed.events, topics, target);
+        let answers = std::mem::take(&mut *answers.lock());
         reply(answers, results, committed.records);
         waiters.into_iter().for_each(Waiter::wake);
         if !doubtful.is_empty() {
@@ -375,37 +391,91 @@ impl Committer {
         }
     }
 
-    /// Waits for the first of some commits. Whoever has waited too long, for them or in the queue behind them, is
-    /// answered meanwhile; the commits themselves are left to come to their end.
-    async fn outlast(&self, flights: &mut VecDeque<Flight<'_>>, target: &Target) -> Committed {
-        let late = |since: Millis, now: Millis| now.saturating_sub(since) >= self.timeout;
-        let first = flights.front().and_then(|flight| flight.answers.first());
-        let waited = first.map_or(0, |first| target.clock.steady().saturating_sub(first.since));
-        let mut patience = self.timeout.saturating_sub(waited).max(1);
-        loop {
-            let commit = &mut flights.front_mut().expect("the caller has one").commit;
-            if let Ok(done) = tokio::time::timeout(Duration::from_millis(patience), commit).await {
-                return done;
+    async fn launch<'a>(&self, batch: Batch, target: &'a Target) -> Flight<'a> {
+        let Batch { commit, topics, answers } = batch;
+        let (started, count, answers) = (Instant::now(), commit.events.len(), Arc::new(Mutex::new(answers)));
+        {
+            let mut under_way = self.under_way.lock();
+            while under_way.front().is_some_and(|answers| answers.strong_count() == 0) {
+                under_way.pop_front();
             }
-            patience = (self.timeout / 20).clamp(1, 1000);
-            let now = target.clock.steady();
-            let error = StoreError::Unavailable("the commit takes too long".into());
-            flights
-                .iter_mut()
-                .flat_map(|flight| &mut flight.answers)
-                .filter(|answer| late(answer.since, now))
-                .for_each(|answer| answer.fail(&error));
-            let mut behind = Batch::default();
-            {
-                let mut queue = self.queue.lock();
-                while queue.items.front().is_some_and(|(since, _)| late(*since, now)) {
-                    let (since, item) = queue.items.pop_front().expect("looked at above");
-                    behind.add(since, item);
+            under_way.push_back(Arc::downgrade(&answers));
+        }
+        if self.idle.swap(false, SeqCst) {
+            // Before the store is asked: it may keep this thread until its disk has answered, and with it whoever was
+            // woken last and is to run here next.
+            self.began.notify_one();
+            tokio::task::yield_now().await;
+        }
+        Flight { commit: target.store.commit(commit), started, count, topics, answers }
+    }
+
+    /// Nobody commits any more.
+    pub fn is_over(&self) {
+        self.over.notify_one();
+    }
+
+    /// Answers whoever has waited too long, for a commit or in the queue behind one; the commits themselves are left to
+    /// come to their end. Until [`Committer::is_over`], in a task of its own: the one that commits may be held up by the disk.
+    pub async fn watch(&self, target: &Target) {
+        loop {
+            let patience = match self.oldest() {
+                None => {
+                    self.idle.store(true, SeqCst);
+                    // One that began meanwhile did not see that.
+                    if self.oldest().is_some() {
+                        continue;
+                    }
+                    None
+                }
+                Some(since) => {
+                    let left = self.timeout.saturating_sub(target.clock.steady().saturating_sub(since));
+                    // Who waits for it was answered; others come to be late behind it.
+                    Some(if left > 0 { left } else { (self.timeout / 20).clamp(1, 1000) })
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.over.notified() => return,
+                () = self.began.notified(), if patience.is_none() => {}
+                () = tokio::time::sleep(Duration::from_millis(patience.unwrap_or(0))), if patience.is_some() => {
+                    self.answer_late(target.clock.steady());
                 }
             }
-            let error = StoreError::Unavailable("an earlier commit takes too long".into());
-            behind.answers.iter_mut().for_each(|answer| answer.fail(&error));
         }
+    }
+
+    /// Since when the oldest commit that is under way is waited for.
+    fn oldest(&self) -> Option<Millis> {
+        let under_way = self.under_way.lock();
+        let mut under_way = under_way.iter().filter_map(Weak::upgrade);
+        under_way.find_map(|answers| answers.lock().first().map(|first| first.since))
+    }
+
+    fn answer_late(&self, now: Millis) {
+        let late = |since: Millis| now.saturating_sub(since) >= self.timeout;
+        let under_way: Vec<Arc<Answers>> = self.under_way.lock().iter().filter_map(Weak::upgrade).collect();
+        if under_way.is_empty() {
+            return;
+        }
+        let error = StoreError::Unavailable("the commit takes too long".into());
+        for answers in under_way {
+            answers
+                .lock()
+                .iter_mut()
+                .filter(|answer| late(answer.since))
+                .for_each(|answer| answer.fail(&error));
+        }
+        let mut behind = Batch::default();
+        {
+            let mut queue = self.queue.lock();
+            while queue.items.front().is_some_and(|(since, _)| late(*since)) {
+                let (since, item) = queue.items.pop_front().expect("looked at above");
+                behind.add(since, item);
+            }
+        }
+        let error = StoreError::Unavailable("an earlier commit takes too long".into());
+        behind.answers.iter_mut().for_each(|answer| answer.fail(&error));
     }
 }
 
@@ -416,15 +486,12 @@ struct Flight<'a> {
     count: usize,
     /// The topic of each event.
     topics: Vec<Arc<Topic>>,
-    answers: Vec<Answer>,
+    answers: Arc<Answers>,
 }
 
-impl<'a> Flight<'a> {
-    fn launch(batch: Batch, target: &'a Target) -> Self {
-        let Batch { commit, topics, answers } = batch;
-        let (started, count) = (Instant::now(), commit.events.len());
-        Self { commit: target.store.commit(commit), started, count, topics, answers }
-    }
+/// Waits for the first of some commits.
+async fn first(flights: &mut VecDeque<Flight<'_>>) -> Committed {
+    (&mut flights.front_mut().expect("the caller has one").commit).await
 }
 
 /// What came of the first of some commits, if it has come to its end.

@@ -53,6 +53,25 @@ impl StoreFactory for Tiny {
     }
 }
 
+/// With its threads, so that commits overlap, on segments that are sealed every few events.
+struct Threaded(SimDisk);
+
+impl StoreFactory for Threaded {
+    fn features(&self) -> Features {
+        let manual_clock = Support::No("time would run away while its threads work");
+        Features { durability: Durability::Fsync, reopen: Support::Yes, manual_clock }
+    }
+
+    async fn open(&self) -> Arc<dyn EventStore> {
+        let options = Options { segment_bytes: 4096, threads: Threads::Own, ..Options::default() };
+        again(|| EmbeddedStore::open_on(Arc::new(self.0.clone()), options.clone())).await
+    }
+}
+
+fn threaded() -> Threaded {
+    Threaded(SimDisk::new(1))
+}
+
 fn inline() -> Embedded {
     Embedded::with(Options { segment_bytes: 256 << 10, threads: Threads::None, ..Options::default() })
 }
@@ -63,3 +82,4 @@ fn tiny_segments() -> Tiny {
 
 hub_core::conformance_suite!(embedded, inline);
 hub_core::conformance_suite!(tiny, tiny_segments);
+hub_core::conformance_suite!(threads, threaded);
