@@ -121,7 +121,8 @@ fn walk(
     while at < upto {
         let (from, moves, span) = lookup::span_after(topic, at);
         let Some(Span { segment, last, .. }) = span else { break };
-        let entries = shared.ask(&segment, || segment.entries(topic.number, from + 1, CHUNK, Wait::Yes));
+        let entries =
+            shared.ask(&segment, Wait::Yes, || segment.entries(topic.number, from + 1, CHUNK, Wait::Yes));
         let entries = entries.map_err(|error| lookup::failed(shared, &error))?;
         let next = entries.last().map_or(last, |entry| entry.seq);
         let Some(entries) = lookup::served(topic, moves, entries) else { continue };

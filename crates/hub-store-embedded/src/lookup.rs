@@ -70,7 +70,7 @@ pub fn find_id(
     let segments = shared.segments();
     let from = if sealed { 0 } else { segments.len() - 1 };
     for segment in segments[from..].iter().rev() {
-        let offsets = shared.ask(segment, || segment.offsets(id, hash, wait));
+        let offsets = shared.ask(segment, wait, || segment.offsets(id, hash, wait));
         for offset in offsets.map_err(|error| failed(shared, &error))? {
             let stored = segment.frame(offset, &topic.name, wait).map_err(|error| failed(shared, &error))?;
             match stored {
@@ -132,7 +132,8 @@ pub fn read(
         let (from, moves, span) = span_after(topic, at);
         let Some(Span { segment, last, .. }) = span else { break };
         let want = (limit.events - found.len()).min(CHUNK);
-        let entries = match shared.ask(&segment, || segment.entries(topic.number, from + 1, want, wait)) {
+        let entries = match shared.ask(&segment, wait, || segment.entries(topic.number, from + 1, want, wait))
+        {
             Ok(entries) => entries,
             Err(error) => match more(&found, error) {
                 Some(failed) => return Err(failed),
@@ -218,7 +219,7 @@ fn search_time(shared: &Shared, topic: &Topic, span: &Span, time: Millis, wait: 
     while low < high {
         let middle = low + (high - low) / 2;
         let segment = &span.segment;
-        let entries = shared.ask(segment, || segment.entries(topic.number, middle + 1, 1, wait));
+        let entries = shared.ask(segment, wait, || segment.entries(topic.number, middle + 1, 1, wait));
         let entries = entries.map_err(|error| failed(shared, &error))?;
         let Some(entry) = entries.first().filter(|entry| entry.seq <= high) else {
             high = middle;
@@ -261,7 +262,7 @@ pub fn newest(shared: &Shared, topic: &Topic, key: &str, wait: Wait) -> Answer<O
             (state.moves, state.spans.clone())
         };
         for Span { segment, .. } in spans.iter().rev() {
-            let entry = shared.ask(segment, || segment.newest(topic.number, key, wait));
+            let entry = shared.ask(segment, wait, || segment.newest(topic.number, key, wait));
             if let Some(entry) = entry.map_err(|error| failed(shared, &error))? {
                 let Some(entries) = served(topic, moves, vec![entry]) else { continue 'again };
                 if let Some(&entry) = entries.first()
@@ -297,7 +298,8 @@ impl KeyRun {
         self.head = self.ahead.next();
         if self.head.is_none() && !self.ended {
             let segment = &self.segment;
-            let keys = shared.ask(segment, || segment.keys(topic.number, self.last.as_deref(), KEYS, wait));
+            let keys =
+                shared.ask(segment, wait, || segment.keys(topic.number, self.last.as_deref(), KEYS, wait));
             let keys = keys.map_err(|error| failed(shared, &error))?;
             self.ended = keys.len() < KEYS;
             self.last = keys.last().map(|(key, _)| key.clone());

@@ -17,6 +17,7 @@ use hub_core::store::{Committed, StoreError, StoreResult};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -84,7 +85,13 @@ impl Pipeline {
         }
         let in_line = !state.line.is_empty();
         let refused = match state.writer.as_mut() {
-            Some(writer) if !in_line => writer.plan(batch, reply, Wait::No).err(),
+            Some(writer) if !in_line => match unbroken(|| writer.plan(batch, reply, Wait::No)) {
+                Some(planned) => planned.err(),
+                None => {
+                    self.give_up(&mut state);
+                    return answer;
+                }
+            },
             _ => Some(Refused::NotNow(batch, reply)),
         };
         match refused {
@@ -94,9 +101,17 @@ impl Pipeline {
         }
         match help {
             Help::All => {
-                while state.has_work() {
-                    state = self.step(state);
+                loop {
+                    if state.has_work() {
+                        state = self.step(state);
+                    } else if state.busy {
+                        // Another thread is at it, and takes this one along.
+                        self.work.wait(&mut state);
+                    } else {
+                        break;
+                    }
                 }
+                self.work.notify_all();
             }
             Help::Some if self.may_write(&state) => {
                 state = self.step(state);
@@ -124,7 +139,11 @@ impl Pipeline {
         let Some(open) = state.writer.as_ref().map(|writer| &writer.open) else { return false };
         let [chunk] = &open.chunks[..] else { return false };
         let single = chunk.news.len() + chunk.recorded == 1;
-        let quick = !chunk.sync || single && self.pace.load(Relaxed) <= HERE_SYNC;
+        let quick = if chunk.sync {
+            single && self.pace.load(Relaxed) <= HERE_SYNC
+        } else {
+            self.shared.tail().unsynced_bytes <= self.shared.options.unsynced_bytes
+        };
         !state.busy && state.line.is_empty() && open.frames.len() <= HERE_BYTES && quick
     }
 
@@ -154,10 +173,16 @@ impl Pipeline {
         let open = state.writer.as_mut().and_then(|writer| writer.take_open());
         if let Some(mut open) = open {
             drop(state);
-            let written = self.write(&mut open);
+            let Some(written) = unbroken(|| self.write(&mut open)) else {
+                return self.broken();
+            };
             let failed = written.as_ref().err().map(|error| self.failed(error));
             state = self.state.lock();
-            let writer = state.writer.as_mut().expect("it goes away only when nothing is planned");
+            let Some(writer) = state.writer.as_mut() else {
+                // Given up meanwhile.
+                state.busy = false;
+                return state;
+            };
             match failed {
                 None => writer.seen(&open),
                 Some(_) => open.chunks.append(&mut writer.forget()),
@@ -169,7 +194,10 @@ impl Pipeline {
             let mut writer = state.writer.take().expect("nobody else is busy");
             drop(state);
             let trial = batch.is_empty();
-            let planned = writer.plan(batch, reply, Wait::Yes);
+            let planned = unbroken(|| writer.plan(batch, reply, Wait::Yes));
+            let Some(planned) = planned else {
+                return self.broken();
+            };
             state = self.state.lock();
             state.writer = Some(writer);
             match planned {
@@ -186,6 +214,24 @@ impl Pipeline {
         state
     }
 
+    /// The thread that was busy has panicked.
+    fn broken(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        self.give_up(&mut state);
+        state.busy = false;
+        state
+    }
+
+    /// Nobody knows what is planned and what is written: nothing more is taken, and whoever waits hears of it. What is
+    /// on disk is as after a crash.
+    fn give_up(&self, state: &mut State) {
+        tracing::error!("the store broke off in mid-commit and is closed");
+        self.shared.closed.store(true, Relaxed);
+        (state.stopped, state.writer) = (true, None);
+        state.line.clear();
+        self.work.notify_all();
+    }
+
     /// One write, one sync; then readers see it.
     fn write(&self, open: &mut Open) -> io::Result<()> {
         let shared = &self.shared;
@@ -194,6 +240,8 @@ impl Pipeline {
         if has_frames {
             let (number, synced, crowded) = {
                 let tail = shared.tail();
+                // It has become known since this was planned.
+                tail.trusted()?;
                 (tail.number + 1, tail.synced, tail.unsynced_bytes > shared.options.unsynced_bytes)
             };
             let closed = chunks.iter().any(|chunk| chunk.closed);
@@ -204,7 +252,8 @@ impl Pipeline {
             let written = written.and_then(|()| if sync { self.sync(segment) } else { Ok(()) });
             let mut tail = shared.tail();
             tail.number = number;
-            if let Err(error) = written {
+            // A sync that failed meanwhile, on the thread beside, may have cost what this one was to cover.
+            if let Err(error) = written.and_then(|()| tail.trusted()) {
                 // The number is used up: what may be there of it can never be taken for the next one.
                 tail.failed = Some(error.to_string());
                 shared.unsynced.notify_all();
@@ -250,6 +299,12 @@ impl Pipeline {
     fn closed(&self) -> StoreError {
         StoreError::Unavailable(format!("{} is closed", self.shared.disk.place()))
     }
+}
+
+/// What came of it; `None` if it has panicked.
+fn unbroken<T>(act: impl FnOnce() -> T) -> Option<T> {
+    // Nothing is done any more with what it leaves behind.
+    catch_unwind(AssertUnwindSafe(act)).ok()
 }
 
 impl Chunk {

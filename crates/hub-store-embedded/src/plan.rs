@@ -24,6 +24,9 @@ const ROOM_FOR_SEQ: usize = 20;
 /// What a topic takes beside its name: two headers, its number twice, and how far it is reserved.
 const ROOM_FOR_TOPIC: usize = 2 * frame::HEADER + 2 * 4 + 8;
 
+/// Ids may be looked for in so many segments, taken together, by a thread that has better things to do.
+const LOOKUPS: usize = 1 << 15;
+
 /// What is committed as a whole.
 #[derive(Default)]
 pub struct Batch {
@@ -224,6 +227,9 @@ impl Writer {
                     _ => doubtful.push((at, topic.clone(), hash)),
                 }
             }
+        }
+        if wait == Wait::No && doubtful.len() * self.shared.segments().len() > LOOKUPS {
+            return None;
         }
         for (at, topic, hash) in doubtful {
             known[at] = match self.find(&topic, &events[at], hash, wait) {

@@ -153,7 +153,8 @@ fn pasts(shared: &Shared, segment: &Segment) -> io::Result<Vec<Pasts>> {
         let Some(topic) = shared.catalog.numbered(number) else { continue };
         let (mut from, mut count, mut last) = (0, 0, None);
         loop {
-            let entries = shared.ask(segment, || segment.entries(number, from, CHUNK, Wait::Yes))?;
+            let entries =
+                shared.ask(segment, Wait::Yes, || segment.entries(number, from, CHUNK, Wait::Yes))?;
             let Some(end) = entries.last() else { break };
             from = end.seq + 1;
             let pasts = entries.iter().filter(|entry| entry.flags.has(Flags::PAST));
@@ -264,7 +265,7 @@ impl Out<'_> {
         loop {
             self.shared.check_open()?;
             let ask = || segment.entries(topic.number, from, CHUNK, Wait::Yes);
-            let entries = self.shared.ask(segment, ask)?;
+            let entries = self.shared.ask(segment, Wait::Yes, ask)?;
             let Some(last) = entries.last() else { return Ok(true) };
             from = last.seq + 1;
             let (living, ids_since): (Vec<bool>, u64) = {

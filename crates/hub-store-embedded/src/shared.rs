@@ -1,7 +1,7 @@
 //! What the parts of an open store share.
 
 use crate::catalog::Catalog;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, Wait};
 use crate::health::HealthBoard;
 use crate::index::SegmentIndex;
 use crate::manifest::{Manifest, Row};
@@ -93,6 +93,11 @@ impl Tail {
         }
     }
 
+    /// An error if the segment can no longer be trusted.
+    pub fn trusted(&self) -> io::Result<()> {
+        self.failed.as_ref().map_or(Ok(()), |why| Err(io::Error::other(why.clone())))
+    }
+
     /// Everything up to a commit is durable.
     pub fn synced(&mut self, number: u64, end: u64) {
         if number > self.synced {
@@ -141,6 +146,12 @@ impl Shared {
         self.segments.read().clone()
     }
 
+    /// The segment that is written to cannot be trusted any more: wakes who begins another one.
+    pub fn distrust(&self, error: &io::Error) {
+        self.tail().failed.get_or_insert_with(|| error.to_string());
+        self.unsynced.notify_all();
+    }
+
     /// Adds a segment at the end of the log.
     pub fn push_segment(&self, segment: Arc<Segment>) {
         let mut segments = self.segments.write();
@@ -184,11 +195,17 @@ impl Shared {
         self.segments().iter().filter(covered).map(row).collect()
     }
 
-    /// Asks a segment, and makes its sidecar anew if that turns out to be bad.
-    pub fn ask<T>(&self, segment: &Segment, ask: impl Fn() -> Result<T, Trouble>) -> io::Result<T> {
+    /// Asks a segment, and makes its sidecar anew if that turns out to be bad; who may not wait does not do that.
+    pub fn ask<T>(
+        &self,
+        segment: &Segment,
+        wait: Wait,
+        ask: impl Fn() -> Result<T, Trouble>,
+    ) -> io::Result<T> {
         match ask() {
             Ok(answer) => Ok(answer),
             Err(Trouble::Io(error)) => Err(error),
+            Err(Trouble::Sidecar(_)) if wait == Wait::No => Err(io::ErrorKind::WouldBlock.into()),
             Err(Trouble::Sidecar(what)) => {
                 tracing::warn!(segment = %segment.id, what, "a sidecar is bad, the segment is read again");
                 let index = rebuild::index(self, segment)?;

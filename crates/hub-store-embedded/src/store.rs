@@ -194,12 +194,17 @@ fn keep_synced(shared: &Shared, pipeline: &Pipeline) {
                     continue;
                 }
                 Err(error) => {
+                    let current = {
+                        let mut tail = shared.tail();
+                        let current = Arc::ptr_eq(&tail.segment, &segment);
+                        if current {
+                            // Before anything else: a commit that is under way is not to count on its own sync.
+                            tail.failed = Some(error.to_string());
+                        }
+                        current
+                    };
                     shared.health.failing(&format!("a sync failed: {error}"));
-                    let mut tail = shared.tail();
-                    if Arc::ptr_eq(&tail.segment, &segment) {
-                        tail.failed = Some(error.to_string());
-                    } else {
-                        drop(tail);
+                    if !current {
                         shared
                             .health
                             .found(format!("{}: a sync failed after it was sealed: {error}", segment.id), 0);

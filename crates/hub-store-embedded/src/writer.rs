@@ -82,7 +82,7 @@ impl Writer {
         };
         if unsynced {
             if let Err(error) = segment.file.sync() {
-                self.shared.tail().failed = Some(error.to_string());
+                self.shared.distrust(&error);
                 return Err(error);
             }
             self.shared.tail().synced(number, end);
@@ -113,10 +113,8 @@ impl Writer {
             }
         };
         let begun = begin_with(&self.shared, prepared.file, number, after_commit, prev_end, frames);
-        begun.inspect_err(|error| {
-            // It may have its name by now, and it says where this one ends: nothing more is written to this one.
-            self.shared.tail().failed.get_or_insert_with(|| error.to_string());
-        })
+        // It may have its name by now, and it says where this one ends: nothing more is written to this one.
+        begun.inspect_err(|error| self.shared.distrust(error))
     }
 
     /// Goes over to the next segment. `before` is the last commit that the sealed one counts, `number` the last of all.

@@ -208,7 +208,7 @@ pub trait EventStore: Send + Sync + 'static {
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed>;
 
     /// How many commits may be under way at once. They take effect, and are answered, in the order of the calls,
-    /// whichever future is polled; what is behind one that failed fails, too.
+    /// whichever future is polled. One that fails may take those behind it along, and need not.
     fn overlap(&self) -> usize {
         1
     }

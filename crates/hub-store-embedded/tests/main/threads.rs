@@ -2,18 +2,25 @@
 
 use super::tools::page;
 use hub_core::store::{Appended, Commit, Committed, EventStore, StoreError};
+use hub_core::{Bus, Code, Config};
 use hub_proto::{Draft, Event, EventId, NewEvent, Payload, TopicName};
 use hub_store_embedded::disk::sim::SimDisk;
+use hub_store_embedded::disk::{Disk, DiskFile, Wait};
 use hub_store_embedded::{EmbeddedStore, Options};
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Far beyond what anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn open(disk: &SimDisk) -> Arc<EmbeddedStore> {
-    let options = Options { segment_bytes: 4096, reserve: 100, ..Options::default() };
-    Arc::new(EmbeddedStore::open_on(Arc::new(disk.for_this_life()), options).unwrap())
+    Arc::new(EmbeddedStore::open_on(Arc::new(disk.for_this_life()), options()).unwrap())
+}
+
+fn options() -> Options {
+    Options { segment_bytes: 4096, reserve: 100, ..Options::default() }
 }
 
 fn topic(name: &str) -> TopicName {
@@ -179,4 +186,267 @@ async fn a_store_comes_back_by_itself_when_writes_work_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_comes_back_by_itself_when_syncs_work_again() {
     comes_back_from(SimDisk::fail_syncs).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn publishers_are_answered_in_time_while_a_sync_stalls() {
+    let disk = SimDisk::new(1);
+    let config = Config { publish_timeout: 200, ..Config::default() };
+    let bus = Bus::builder_over(open(&disk)).config(config).open().await.unwrap();
+    let publish = |n: u64| {
+        let bus = bus.clone();
+        tokio::spawn(
+            async move { bus.send(NewEvent::new(topic("a"), Payload::of(&n).unwrap())).await.map(drop) },
+        )
+    };
+    // One after the other: the disk is quick, so the next one may be synced on the thread that brings it.
+    for n in 0..5 {
+        publish(n).await.unwrap().unwrap();
+    }
+    disk.stall_syncs(true);
+    let first = publish(5);
+    until("a sync is stalled", || disk.stalled() > 0).await;
+    let behind = publish(6);
+    for late in [first, behind] {
+        let answered = tokio::time::timeout(LIMIT, late).await.expect("nobody is left waiting");
+        assert_eq!(answered.unwrap().unwrap_err().code, Code::Unavailable);
+    }
+    disk.stall_syncs(false);
+    until("it takes events again", || bus.health().unavailable.is_none()).await;
+    publish(7).await.unwrap().unwrap();
+    bus.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_planned_behind_a_sync_that_fails_fails_with_it_and_leaves_no_trace() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    given(store.commit(event("a", 1)).await).unwrap();
+    given(store.commit(event("r", 1)).await).unwrap();
+    disk.stall_syncs(true);
+    let first = store.commit(event("a", 2));
+    until("a sync is stalled", || disk.stalled() > 0).await;
+    // A known topic, one that is new, a relaxed one, and one that is on its way already.
+    let behind = [event("a", 3), event("b", 1), event("r", 2), event("a", 2), event("a", 3)];
+    let behind: Vec<_> = behind.into_iter().map(|commit| store.commit(commit)).collect();
+    disk.fail_syncs(true);
+    disk.stall_syncs(false);
+    for commit in std::iter::once(first).chain(behind) {
+        let answer = commit.await.events.remove(0);
+        assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    }
+    assert_eq!((seqs(&store, "a").await, seqs(&store, "b").await), (vec![1], vec![]));
+    assert_eq!(seqs(&store, "r").await, [1]);
+    disk.fail_syncs(false);
+    until("it takes commits again", || store.health().unavailable.is_none()).await;
+    // None of it is known, and no seq is used up.
+    for (name, n, seq) in [("b", 1, 1), ("a", 3, 2), ("r", 2, 2), ("a", 2, 3)] {
+        assert_eq!(given(store.commit(event(name, n)).await).unwrap().seq(), seq, "{name} {n}");
+    }
+    given(store.commit(event("c", 1)).await).unwrap();
+    disk.power_loss(0);
+    let store = open(&disk);
+    assert_eq!((seqs(&store, "a").await, seqs(&store, "b").await), (vec![1, 2, 3], vec![1]));
+    assert_eq!(seqs(&store, "r").await, [1, 2]);
+    assert_eq!(store.health(), Default::default());
+}
+
+#[tokio::test]
+async fn an_event_that_is_sent_again_while_it_is_synced_is_answered_when_it_is_safe() {
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    disk.stall_syncs(true);
+    let first = store.commit(event("a", 1));
+    until("a sync is stalled", || disk.stalled() > 0).await;
+    let mut again = store.commit(event("a", 1));
+    let waited = tokio::time::timeout(Duration::from_millis(50), &mut again).await;
+    assert!(waited.is_err(), "it was answered before it was safe");
+    disk.stall_syncs(false);
+    assert_eq!(given(first.await).unwrap().seq(), 1);
+    let again = again.await.events.remove(0).unwrap();
+    assert!(matches!(again, Appended::Known { seq: 1, same: true, .. }), "{again:?}");
+    assert_eq!(seqs(&store, "a").await, [1]);
+    store.close().await.unwrap();
+}
+
+/// The system drops what it could not sync, and may tell only the one who asked first.
+#[tokio::test]
+async fn a_commit_does_not_count_on_a_sync_beside_one_that_failed() {
+    let disk = SimDisk::new(1);
+    let options = Options { sync_interval: Duration::from_secs(1), ..options() };
+    let store = EmbeddedStore::open_on(Arc::new(disk.for_this_life()), options).unwrap();
+    given(store.commit(event("r", 1)).await).unwrap();
+    keeper_is_idle(&disk).await;
+    disk.stall_syncs(true);
+    // Within a second: the syncing thread leaves this one alone for so long.
+    given(store.commit(event("r", 2)).await).unwrap();
+    let durable = store.commit(event("a", 1));
+    until("a sync is stalled", || disk.stalled() == 1).await;
+    let behind = store.commit(event("a", 2));
+    disk.fail_at(disk.ops(), io::ErrorKind::Other);
+    until("the sync of the relaxed event fails", || store.health().unavailable.is_some()).await;
+    disk.stall_syncs(false);
+    let answers = [given(durable.await), given(behind.await)];
+    until("it takes commits again", || store.health().unavailable.is_none()).await;
+    let answered: Vec<u64> = answers.iter().flatten().map(|event| event.seq()).collect();
+    let seen = seqs(&store, "a").await;
+    given(store.commit(event("b", 1)).await).unwrap();
+    disk.power_loss(0);
+    let store = open(&disk);
+    assert_eq!(seqs(&store, "r").await, [1, 2]);
+    assert_eq!((seqs(&store, "a").await, answered), (seen.clone(), seen));
+    assert_eq!(store.health(), Default::default());
+}
+
+/// The next segment is prepared, and nothing else is to be done.
+async fn keeper_is_idle(disk: &SimDisk) {
+    let mut ops = disk.ops();
+    loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if ops == std::mem::replace(&mut ops, disk.ops())
+            && disk.names().iter().any(|name| name.ends_with(".new"))
+        {
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_could_not_begin_a_segment_comes_back_by_itself() {
+    let segments = |disk: &SimDisk| {
+        let names = disk.names();
+        names.iter().filter(|name| name.starts_with("log-") && !name.contains('.')).count()
+    };
+    // How many events fill the first segment.
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    let mut full = 0;
+    while segments(&disk) < 2 {
+        full += 1;
+        given(store.commit(event("a", full)).await).unwrap();
+    }
+    let disk = SimDisk::new(1);
+    let store = open(&disk);
+    for n in 1..full {
+        given(store.commit(event("a", n)).await).unwrap();
+    }
+    assert_eq!(segments(&disk), 1);
+    keeper_is_idle(&disk).await;
+    disk.fail_syncs(true);
+    given(store.commit(event("a", full)).await).unwrap_err();
+    assert!(store.health().unavailable.is_some());
+    disk.fail_syncs(false);
+    until("it takes commits again", || store.health().unavailable.is_none()).await;
+    assert_eq!(given(store.commit(event("a", full)).await).unwrap().seq(), full);
+}
+
+/// A disk whose files panic in their syncs, once they are told to.
+struct Mine {
+    disk: SimDisk,
+    armed: Arc<AtomicBool>,
+}
+
+struct MineFile {
+    file: Arc<dyn DiskFile>,
+    armed: Arc<AtomicBool>,
+}
+
+impl Mine {
+    fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(MineFile { file, armed: self.armed.clone() })
+    }
+}
+
+impl Disk for Mine {
+    fn place(&self) -> String {
+        self.disk.place()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.create(name).map(|file| self.file(file))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.open(name).map(|file| self.file(file))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.disk.sync_names()
+    }
+
+    fn boot(&self) -> u64 {
+        self.disk.boot()
+    }
+
+    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+        self.disk.lock()
+    }
+}
+
+impl DiskFile for MineFile {
+    fn read_at(&self, into: &mut [u8], offset: u64, wait: Wait) -> io::Result<usize> {
+        self.file.read_at(into, offset, wait)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(bytes, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        assert!(!self.armed.load(Relaxed), "as it was told to");
+        self.file.sync()
+    }
+}
+
+/// Commits into a panic, from one thread, and once more.
+async fn breaks_off() {
+    let disk = SimDisk::new(1);
+    let armed = Arc::new(AtomicBool::new(false));
+    let mine = Mine { disk: disk.for_this_life(), armed: armed.clone() };
+    let store = EmbeddedStore::open_on(Arc::new(mine), options()).unwrap();
+    for n in 1..4 {
+        given(store.commit(event("a", n)).await).unwrap();
+    }
+    keeper_is_idle(&disk).await;
+    armed.store(true, Relaxed);
+    for n in 4..6 {
+        let answer = tokio::time::timeout(LIMIT, store.commit(event("a", n))).await;
+        given(answer.expect("nobody is left waiting")).unwrap_err();
+    }
+    assert!(store.health().unavailable.is_some());
+    assert_eq!(seqs(&store, "a").await, [1, 2, 3]);
+    assert!(store.close().await.is_err());
+    drop(store);
+    disk.power_loss(0);
+    assert_eq!(seqs(&open(&disk), "a").await, [1, 2, 3]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_in_mid_commit_on_the_threads_of_the_hub_leaves_nobody_waiting() {
+    tokio::spawn(breaks_off()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_panic_in_mid_commit_on_the_threads_of_the_store_leaves_nobody_waiting() {
+    breaks_off().await;
 }
