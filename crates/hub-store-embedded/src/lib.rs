@@ -29,10 +29,15 @@
 //! | [`mod@format`] | what the bytes mean; `docs/storage.md` draws them |
 //! | [`scan`] | reading a segment, telling a torn end from damage |
 //! | [`sidecar`], [`index`] | where records are |
+//! | [`manifest`] | which segments there are, and everything else at the end of the last sealed one |
+//! | `segment` | a file of the log with its index |
+//! | `store`, `options` | the port, its threads and settings |
+//! | `shared`, `catalog` | everything in memory: the end of the log, segments, topics, groups |
 //! | `plan`, `pipeline` | the commit |
 //! | `writer` | from one segment to the next; after an error |
-//! | `recover`, `replay` | opening |
-//! | `losses` | what damage has cost, in words |
+//! | `recover`, `replay`, `rebuild` | opening; a segment's index from its frames |
+//! | `quarantine` | where damaged bytes go |
+//! | `losses`, `health` | what damage has cost and how the store is doing, in words |
 //! | `lookup` | reading |
 //! | `clean`, `rewrite` | what goes, and how its room comes back |
 //! | [`doctor`] | examining and repairing a directory that no hub uses |

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// Settings of an [`EmbeddedStore`](crate::EmbeddedStore). The defaults are what `event-hub serve` runs with.
+/// Settings of an [`EmbeddedStore`](crate::EmbeddedStore).
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of a segment; it is allocated at once. At most 1 GiB.
+    /// Bytes of a segment; its file is filled with zeros before it is used. At most 1 GiB.
     pub segment_bytes: u64,
     /// Records after which a segment is full, however small they are: its index is in memory.
     pub segment_events: usize,
@@ -22,7 +22,7 @@ pub struct Options {
 /// Where the store works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// Commits, syncs and cleaning each have a thread.
+    /// Commits, syncs and upkeep each have a thread.
     Own,
     /// Everything happens within the calls, one after the other: for simulations.
     None,
