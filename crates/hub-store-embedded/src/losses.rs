@@ -206,7 +206,10 @@ impl Trail {
                 words += &format!("; perhaps missing: what followed {named}{more}");
             }
             if lost.is_empty() && open.is_empty() {
-                words += "; no record is missing";
+                words += match hole.bytes < SMALLEST_EVENT {
+                    true => "; no record is missing",
+                    false => "; no topic that is known misses a record, others may have been in it",
+                };
             }
             health.found(words, lost.count().max(1));
         }

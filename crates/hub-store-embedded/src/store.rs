@@ -30,6 +30,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// Commits that may be under way: one that is synced, and one that is planned meanwhile.
 const OVERLAP: usize = 2;
 
+/// Bytes of the largest segment.
+const LARGEST_SEGMENT: u64 = 1 << 30;
+
 /// After a failed sync, the next try comes after this.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -59,8 +62,10 @@ impl EmbeddedStore {
     ///
     /// # Errors
     /// As [`EmbeddedStore::open`].
-    pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Self, OpenError> {
+    pub fn open_on(disk: Arc<dyn Disk>, mut options: Options) -> Result<Self, OpenError> {
         let place = disk.place();
+        // Places in a segment are 32 bits wide, and a batch may go beyond its end.
+        options.segment_bytes = options.segment_bytes.min(LARGEST_SEGMENT);
         let own = options.threads == Threads::Own;
         let Recovered { shared, sealed, named, jumps, generation, upto } = recover::open(disk, options)?;
         let (desk, keeper) = Desk::new(&shared, generation, upto);

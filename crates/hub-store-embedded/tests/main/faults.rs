@@ -227,7 +227,8 @@ fn whatever_fails_in_whatever_order_nothing_acknowledged_is_lost() {
 /// event it serves is one that was written, in its place, byte for byte.
 #[test]
 fn a_disk_that_lies_loses_the_end_or_is_found_out() {
-    let total = in_parallel(0..setting("EVENT_HUB_POWER_ROUNDS", 300), |seed| {
+    let rounds = setting("EVENT_HUB_POWER_ROUNDS", 300);
+    let total = in_parallel(0..rounds, |seed| {
         let mut world = world(seed);
         let mut luck = Rng::new(!seed);
         world.reopen(End::Closed)?;
@@ -257,7 +258,7 @@ fn a_disk_that_lies_loses_the_end_or_is_found_out() {
         Ok(lies)
     });
     println!("faults: after lies and a power loss: {total:?}");
-    assert!(total.shortened > 0 && total.whole > 0, "{total:?}");
+    assert!(rounds < 100 || total.shortened > 0 && total.whole > 0, "{total:?}");
 }
 
 /// How it ended.
