@@ -1,0 +1,1 @@
+//! The small Lisp in which policies and topics can be written.

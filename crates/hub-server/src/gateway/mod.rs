@@ -1,0 +1,10 @@
+//! Connections of the WebSocket gateway.
+
+use crate::Hub;
+
+impl Hub {
+    /// The WebSocket side.
+    pub fn gateway(&self) -> axum::Router {
+        axum::Router::new()
+    }
+}

@@ -1,0 +1,144 @@
+//! What the gateway and HTTP share, and how all of it stops.
+
+use crate::auth::Authenticator;
+use crate::limits::Buckets;
+use crate::settings::Settings;
+use hub_core::Bus;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// A running hub: the bus, who may use it, and how much. Clones are handles to the same.
+#[derive(Clone)]
+pub struct Hub {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    bus: Bus,
+    auth: Authenticator,
+    settings: watch::Sender<Arc<Settings>>,
+    buckets: Arc<Buckets>,
+    registry: Registry,
+    connections: Gauge,
+    draining: CancellationToken,
+    sessions: TaskTracker,
+}
+
+/// A hub in the making: [`Hub::builder`].
+#[must_use = "a builder does nothing until it is built"]
+pub struct HubBuilder {
+    bus: Bus,
+    auth: Authenticator,
+    settings: Settings,
+    registry: Registry,
+}
+
+impl HubBuilder {
+    /// Limits and rules to begin with.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// The registry that `/metrics` shows: the one that the bus was opened with.
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
+    /// The hub. It does nothing by itself: serve its [`gateway`](Hub::gateway) and its [`ops`](Hub::ops).
+    pub fn build(mut self) -> Hub {
+        let connections = Gauge::default();
+        self.registry.register("ws_connections", "open WebSocket connections", connections.clone());
+        Hub {
+            inner: Arc::new(Inner {
+                bus: self.bus,
+                auth: self.auth,
+                buckets: Arc::new(Buckets::new(&self.settings.limits)),
+                settings: watch::Sender::new(Arc::new(self.settings)),
+                registry: self.registry,
+                connections,
+                draining: CancellationToken::new(),
+                sessions: TaskTracker::new(),
+            }),
+        }
+    }
+}
+
+impl Hub {
+    /// A hub over a bus, for those whom `auth` knows.
+    pub fn builder(bus: Bus, auth: Authenticator) -> HubBuilder {
+        HubBuilder { bus, auth, settings: Settings::default(), registry: Registry::default() }
+    }
+
+    /// The bus.
+    pub fn bus(&self) -> &Bus {
+        &self.inner.bus
+    }
+
+    /// Who knows whom.
+    pub fn auth(&self) -> &Authenticator {
+        &self.inner.auth
+    }
+
+    /// Limits and rules as they are now.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.inner.settings.borrow().clone()
+    }
+
+    /// Sets other limits and rules. Sessions follow at once: a right that was lost ends its subscriptions.
+    pub fn apply(&self, settings: Settings) {
+        self.inner.buckets.apply(&settings.limits);
+        self.inner.settings.send_replace(Arc::new(settings));
+    }
+
+    /// For those who have to know when settings change.
+    pub(crate) fn follow(&self) -> watch::Receiver<Arc<Settings>> {
+        self.inner.settings.subscribe()
+    }
+
+    /// Rates of subjects and topics.
+    pub(crate) fn buckets(&self) -> &Arc<Buckets> {
+        &self.inner.buckets
+    }
+
+    /// What `/metrics` shows.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.inner.registry
+    }
+
+    /// Open WebSocket connections.
+    pub(crate) fn connections(&self) -> &Gauge {
+        &self.inner.connections
+    }
+
+    /// Cancelled once the hub takes no new work.
+    pub fn draining(&self) -> &CancellationToken {
+        &self.inner.draining
+    }
+
+    /// What a stop waits for.
+    pub fn sessions(&self) -> &TaskTracker {
+        &self.inner.sessions
+    }
+
+    /// Takes no new work; sessions get the answers to what they have sent, their acks are taken, and they are told to come
+    /// back (1012). Waits until they are gone, at most `patience`; answers how many were left. The bus goes on.
+    pub async fn drain(&self, patience: Duration) -> usize {
+        self.inner.draining.cancel();
+        self.inner.sessions.close();
+        let _ = tokio::time::timeout(patience, self.inner.sessions.wait()).await;
+        self.inner.sessions.len()
+    }
+}
+
+impl std::fmt::Debug for Hub {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hub").field("bus", &self.inner.bus).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,25 @@
+//! The hub as a service: what a stranger on a socket can use and cannot hurt.
+//!
+//! | to know about | look at |
+//! | --- | --- |
+//! | how a connection comes in: TLS, how many, how slow | [`net`] |
+//! | who it is | [`auth`] |
+//! | what it may do | [`acl`] |
+//! | how much | [`limits`] |
+//! | WebSocket: a session per connection | [`gateway`] |
+//! | HTTP: publish, export, groups, health, metrics | [`http`] |
+//! | what they share, and how all of it stops | [`Hub`] |
+//!
+//! It knows no store by name: whoever starts it hands in a [`hub_core::Bus`].
+
+pub mod acl;
+pub mod auth;
+pub mod gateway;
+pub mod http;
+mod hub;
+pub mod limits;
+pub mod net;
+mod settings;
+
+pub use hub::{Hub, HubBuilder};
+pub use settings::{Origins, Settings};

@@ -1,0 +1,29 @@
+//! What can be changed while the server runs.
+
+use crate::acl::Policy;
+use crate::limits::Limits;
+
+/// Set at the start and by a reload; sessions that are open follow it.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The hub's own rules: asked before those of any token, but for the static one.
+    pub policy: Policy,
+    /// How much anybody may do.
+    pub limits: Limits,
+    /// Which web pages may connect.
+    pub origins: Origins,
+    /// Metrics are shown to anybody; set when the server listens on loopback only.
+    pub open_metrics: bool,
+}
+
+/// The pages of which a browser may open a connection. Programs send no `Origin` and are not asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Origins {
+    /// Pages of the host that is connected to, whatever its port.
+    #[default]
+    SameHost,
+    /// Pages of these origins, such as `https://app.example.com`.
+    Listed(Vec<String>),
+    /// Any page.
+    Any,
+}
