@@ -4,7 +4,7 @@ use crate::Millis;
 use crate::cleaner;
 use crate::clock::{Clock, SystemClock};
 use crate::committer::{Left, Receipt, Seat, Target};
-use crate::config::Config;
+use crate::config::{Config, TopicSettings, check_topics};
 use crate::engine::Engine;
 use crate::group::options::GroupOptions;
 use crate::group::status::GroupStatus;
@@ -14,7 +14,9 @@ use crate::publish::Publish;
 use crate::store::memory::MemoryStore;
 use crate::store::{Bounds, Cleaned, EventStore, Health, ReadLimit, SubscriptionRecord};
 use crate::subscribe::{Subscribe, Target as SubscribeTarget, delete};
-use hub_proto::{Error, Event, GroupName, IdGenerator, Key, NewEvent, Payload, Result, TopicName, limits};
+use hub_proto::{
+    Error, Event, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, Result, TopicName, limits,
+};
 use prometheus_client::registry::Registry;
 use std::io;
 use std::sync::Arc;
@@ -376,6 +378,29 @@ impl Bus {
     }
 
     // ---- housekeeping ----
+
+    /// Sets other settings of topics, for those that there are and those to come; the first pattern that matches a
+    /// topic's name counts. Publishes that are on their way keep the durability they had; what a topic does not keep any
+    /// longer goes with the next cleaning.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// for n in 1..=3 { bus.publish("process.state", json!(n)).key("web").await?; }
+    /// let compacted = TopicSettings { compaction: true, ..Default::default() };
+    /// bus.set_topics(vec![(Pattern::parse("process.*")?, compacted)])?;
+    /// assert_eq!(bus.clean("process.state").await?.removed, 2);
+    /// # bus.stop().await }
+    /// ```
+    ///
+    /// # Errors
+    /// `bad_request` if a retention is 0; then nothing has changed.
+    pub fn set_topics(&self, topics: Vec<(Pattern, TopicSettings)>) -> Result<()> {
+        check_topics(&topics)?;
+        self.engine().set_topics(topics);
+        Ok(())
+    }
 
     /// Writes a topic's snapshot and removes what its settings do not keep, now. The hub does it by itself every
     /// [`Config::clean_interval`].

@@ -1,7 +1,7 @@
 //! What leaves: old events, overtaken events, groups that nobody uses. And what is written down before: snapshots.
 
 use crate::Millis;
-use crate::config::DAY;
+use crate::config::{DAY, TopicSettings};
 use crate::engine::Engine;
 use crate::position::refused;
 use crate::snapshot;
@@ -27,22 +27,24 @@ pub(crate) async fn run(engine: &Arc<Engine>) {
 /// What one pass over all topics knows of the one before.
 #[derive(Default)]
 pub(crate) struct Pass {
-    cleaned: std::collections::HashMap<String, (u64, Millis)>,
+    cleaned: std::collections::HashMap<String, (u64, Millis, Arc<TopicSettings>)>,
 }
 
 impl Pass {
     /// Cleans what is due. A failure concerns one topic, and is tried again in the next pass.
     pub async fn run(&mut self, engine: &Arc<Engine>) {
         let now = engine.clock.steady();
-        let topics = engine.topics().into_iter().filter(|topic| topic.settings.needs_cleaning());
-        for topic in topics.collect::<Vec<_>>() {
-            let last = topic.last();
+        for topic in engine.topics() {
+            let (settings, last) = (topic.settings(), topic.last());
+            if !settings.needs_cleaning() {
+                continue;
+            }
             let before = self.cleaned.get(topic.name.as_str());
-            if before.is_some_and(|&(upto, at)| upto == last && now - at < IDLE) {
+            if before.is_some_and(|(upto, at, by)| *upto == last && now - at < IDLE && *by == settings) {
                 continue;
             }
             match clean(engine, &topic).await {
-                Ok(_) => drop(self.cleaned.insert(topic.name.to_string(), (last, now))),
+                Ok(_) => drop(self.cleaned.insert(topic.name.to_string(), (last, now, settings))),
                 Err(error) => {
                     tracing::warn!(topic = %topic.name, %error, "cleaning failed, trying again later");
                 }
@@ -84,7 +86,7 @@ impl Pass {
 /// Writes the snapshot of a compacted topic, then removes what its settings do not keep.
 pub(crate) async fn clean(engine: &Arc<Engine>, topic: &Arc<Topic>) -> Result<Cleaned> {
     let _turn = topic.cleaning.lock().await;
-    let settings = &topic.settings;
+    let settings = topic.settings();
     let mut keep_above = None;
     if settings.compaction && !topic.name.is_snapshot() {
         // A tombstone that comes now must not go before the snapshot has it.

@@ -79,10 +79,7 @@ impl Config {
 
     /// The settings of a topic. A snapshot topic is always compacted.
     pub fn settings(&self, topic: &TopicName) -> TopicSettings {
-        let found = self.topics.iter().find(|(pattern, _)| pattern.matches(topic));
-        let mut settings = found.map(|(_, settings)| settings.clone()).unwrap_or_default();
-        settings.compaction |= topic.is_snapshot();
-        settings
+        settings(&self.topics, topic)
     }
 
     /// Refuses values that cannot work, by name.
@@ -107,19 +104,36 @@ impl Config {
                 "ack_timeout is {got}; it must be at most {max} (12 hours)"
             )));
         }
-        for (pattern, settings) in &self.topics {
-            if settings.retention_days == Some(0) || settings.retention_bytes == Some(0) {
-                return Err(Error::bad_request(format!(
-                    "retention of {pattern} is 0; it must be at least 1, or left out to keep everything"
-                )));
-            }
-        }
+        check_topics(&self.topics)?;
         if self.queue_bytes > u32::MAX as usize {
             let got = self.queue_bytes;
             return Err(Error::bad_request(format!("queue_bytes is {got}; it must be at most {}", u32::MAX)));
         }
         Ok(())
     }
+}
+
+/// Settings of topics; the first pattern that matches counts.
+pub(crate) type TopicRules = Vec<(Pattern, TopicSettings)>;
+
+/// The settings of a topic. A snapshot topic is always compacted.
+pub(crate) fn settings(rules: &[(Pattern, TopicSettings)], topic: &TopicName) -> TopicSettings {
+    let found = rules.iter().find(|(pattern, _)| pattern.matches(topic));
+    let mut settings = found.map(|(_, settings)| settings.clone()).unwrap_or_default();
+    settings.compaction |= topic.is_snapshot();
+    settings
+}
+
+/// Refuses settings of topics that cannot work.
+pub(crate) fn check_topics(rules: &[(Pattern, TopicSettings)]) -> Result<()> {
+    for (pattern, settings) in rules {
+        if settings.retention_days == Some(0) || settings.retention_bytes == Some(0) {
+            return Err(Error::bad_request(format!(
+                "retention of {pattern} is 0; it must be at least 1, or left out to keep everything"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// How events of a topic are made durable.

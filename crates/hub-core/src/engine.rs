@@ -3,7 +3,8 @@
 use crate::Millis;
 use crate::clock::Clock;
 use crate::committer::{Committer, Receipt};
-use crate::config::{Config, TopicDurability};
+use crate::config;
+use crate::config::{Config, TopicRules};
 use crate::fan::Fans;
 use crate::group::Group;
 use crate::group::dispatch::MemberId;
@@ -42,6 +43,8 @@ pub(crate) struct Engine {
     /// Handlers at work: a stop waits for what they have begun before it saves.
     pub handlers: TaskTracker,
     topics: RwLock<HashMap<TopicName, Arc<Topic>, RandomState>>,
+    /// Settings of topics by pattern. A topic is born under this lock, so that none misses a change; taken before `topics`.
+    rules: RwLock<TopicRules>,
     ids: IdGenerator,
     members: AtomicU64,
     /// Topics that publishers and subscribers brought into being; the hub's own do not count.
@@ -68,6 +71,7 @@ impl Engine {
         metrics: Metrics,
     ) -> Arc<Self> {
         let started = (clock.wall(), clock.steady());
+        let rules = RwLock::new(config.topics.clone());
         Arc::new(Self {
             store,
             clock,
@@ -83,6 +87,7 @@ impl Engine {
             runtime: Handle::current(),
             handlers: TaskTracker::new(),
             topics: RwLock::default(),
+            rules,
             ids,
             members: AtomicU64::new(1),
             user_topics: AtomicUsize::new(0),
@@ -161,11 +166,21 @@ impl Engine {
 
     /// Adds a topic that is not there. Only [`Fans::birth`] and [`restore`](Self::restore) call it.
     pub fn insert(&self, name: TopicName, bounds: Bounds) -> Arc<Topic> {
-        let settings = self.config.settings(&name);
         let metrics = self.metrics.topic(&name);
+        let rules = self.rules.read();
+        let settings = config::settings(&rules, &name);
         let topic = Arc::new(Topic::new(name.clone(), settings, metrics, bounds));
         self.topics.write().insert(name, topic.clone());
         topic
+    }
+
+    /// Other settings for the topics that there are and those to come.
+    pub fn set_topics(&self, topics: TopicRules) {
+        let mut rules = self.rules.write();
+        for topic in self.topics() {
+            topic.set(config::settings(&topics, &topic.name));
+        }
+        *rules = topics;
     }
 
     /// The topics of records that the hub itself writes.
@@ -184,7 +199,7 @@ impl Engine {
         let id = event.options.id.unwrap_or_else(|| self.ids.next(now));
         let ts = event.options.ts.unwrap_or(now);
         let mut draft = Draft::encode(event, id, ts);
-        draft.set_relaxed(topic.settings.durability == TopicDurability::Interval);
+        draft.set_relaxed(topic.is_relaxed());
         Ok((topic, draft))
     }
 

@@ -1,18 +1,22 @@
 //! A topic in memory: the newest events, and who waits for the next one.
 
-use crate::config::TopicSettings;
+use crate::config::{TopicDurability, TopicSettings};
 use crate::group::Group;
 use crate::metrics::TopicMetrics;
 use crate::store::{Bounds, ReadLimit};
 use hub_proto::{Event, GroupName, TopicName};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// A topic: its tail, its groups.
 pub(crate) struct Topic {
     pub name: TopicName,
-    pub settings: TopicSettings,
+    /// What it keeps; a reload can change it.
+    settings: RwLock<Arc<TopicSettings>>,
+    /// The one setting that every publish asks for, so it is asked without a lock.
+    relaxed: AtomicBool,
     pub metrics: TopicMetrics,
     pub groups: RwLock<BTreeMap<GroupName, Arc<Group>>>,
     tail: Mutex<Tail>,
@@ -72,7 +76,25 @@ impl Topic {
     pub fn new(name: TopicName, settings: TopicSettings, metrics: TopicMetrics, bounds: Bounds) -> Self {
         let tail = Tail { events: VecDeque::new(), last: bounds.last, waiting: Vec::new() };
         let (groups, cleaning) = (RwLock::default(), tokio::sync::Mutex::default());
-        Self { name, settings, metrics, groups, tail: Mutex::new(tail), cleaning }
+        let relaxed = AtomicBool::new(settings.durability == TopicDurability::Interval);
+        let settings = RwLock::new(Arc::new(settings));
+        Self { name, settings, relaxed, metrics, groups, tail: Mutex::new(tail), cleaning }
+    }
+
+    /// What it keeps, as set now.
+    pub fn settings(&self) -> Arc<TopicSettings> {
+        self.settings.read().clone()
+    }
+
+    /// Whether a publisher is answered before the sync.
+    pub fn is_relaxed(&self) -> bool {
+        self.relaxed.load(Relaxed)
+    }
+
+    /// Other settings from now on. What is on its way to the store keeps the durability it had.
+    pub fn set(&self, settings: TopicSettings) {
+        self.relaxed.store(settings.durability == TopicDurability::Interval, Relaxed);
+        *self.settings.write() = Arc::new(settings);
     }
 
     /// The highest seq committed.
@@ -208,5 +230,25 @@ impl TailBudget {
     /// Lets go of every topic.
     pub fn clear(&self) {
         *self.runs.lock() = Runs::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Bus;
+    use crate::engine::By;
+
+    #[tokio::test]
+    async fn a_publish_follows_the_durability_that_is_set() {
+        let bus = Bus::in_memory().await.expect("a bus");
+        let topic = bus.engine().topic(&"t".parse().expect("a name"), By::User).expect("a topic");
+        assert!(!topic.is_relaxed());
+        let interval = TopicSettings { durability: TopicDurability::Interval, ..TopicSettings::default() };
+        bus.set_topics(vec![("*".parse().expect("a pattern"), interval)]).expect("they are good");
+        assert!(topic.is_relaxed());
+        bus.set_topics(Vec::new()).expect("none are good, too");
+        assert!(!topic.is_relaxed());
+        bus.stop().await.expect("it stops");
     }
 }

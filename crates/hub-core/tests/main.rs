@@ -15,6 +15,8 @@ mod limits;
 mod metrics;
 #[path = "main/overlaps.rs"]
 mod overlaps;
+#[path = "main/settings.rs"]
+mod settings;
 #[path = "main/threads.rs"]
 mod threads;
 #[path = "main/wakeups.rs"]

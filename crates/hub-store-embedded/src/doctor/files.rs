@@ -8,6 +8,9 @@ use crate::recover::{BadFormat, FORMAT, parse_format};
 use crate::segment::SegmentId;
 use std::io;
 
+/// What the program keeps in the directory beside the store.
+const BESIDE: [&str; 1] = ["dev-secret"];
+
 /// The format file, as found.
 pub(super) enum Format {
     Missing,
@@ -63,7 +66,7 @@ impl Files {
                 unfinished.push(name.clone());
             } else if name == FORMAT {
                 has_format = true;
-            } else if !manifest::COPIES.contains(&name.as_str()) {
+            } else if !manifest::COPIES.contains(&name.as_str()) && !BESIDE.contains(&name.as_str()) {
                 unknown.push(name.clone());
             }
         }
