@@ -26,6 +26,8 @@ pub struct Limits {
     pub auth_timeout: Millis,
     /// A connection from which nothing came for so long, not even an answer to a ping, is closed.
     pub idle_timeout: Millis,
+    /// The body of a request has to be here after this.
+    pub body_timeout: Millis,
     /// A token that ran out: so long acks are taken before the connection is closed.
     pub expiry_grace: Millis,
 }
@@ -44,6 +46,7 @@ impl Default for Limits {
             subscriptions: 1_000,
             auth_timeout: 10_000,
             idle_timeout: 120_000,
+            body_timeout: 30_000,
             expiry_grace: 30_000,
         }
     }
