@@ -1,16 +1,45 @@
 //! Who is on the other end: tokens in, identities out.
+//!
+//! | to know about | look at |
+//! | --- | --- |
+//! | what an operator sets | [`config`] |
+//! | which tokens hold, and why not | `jwt.rs` |
+//! | what the claims of a signed token have to say | `claims.rs` |
+//! | how tokens of the hub's own secret are made | [`mint`] |
+//!
+//! A token is tried as the static one first. If it is not, it is a JWT, and the algorithm in its header says who
+//! could have signed it: HS256 whoever has the secret. No key is ever used for another algorithm than its own.
+//! What a token holds is never logged, and of what it claims an error shows only what its holder can read anyway.
+
+mod claims;
+pub mod config;
+mod jwt;
+pub mod mint;
+#[cfg(test)]
+mod tests;
+
+pub use config::{AuthConfig, Secret};
 
 use crate::acl::Policy;
-use hub_core::Millis;
+use hub_core::{Clock, Millis, SystemClock};
+use hub_proto::{Code, Error, Result};
+use jwt::Verifier;
+use parking_lot::RwLock;
+use std::fmt;
 use std::sync::Arc;
+
+/// A token is at most this long.
+pub const MAX_TOKEN_BYTES: usize = 16 << 10;
 
 /// Somebody whose token holds.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The token's `sub`.
     pub subject: Option<Arc<str>>,
-    /// When the token runs out, on the wall clock; `None`: never.
+    /// From when on the token does not hold, on the wall clock: its `exp` and the tolerance on top. `None`: never.
     pub expires: Option<Millis>,
+    /// The token's `exp` as it says, in seconds.
+    pub exp: Option<u64>,
     /// What it may do, by its own claims; the hub's rules come before that, see [`Settings`](crate::Settings).
     pub policy: Policy,
     /// The static token of a development hub: the hub's own rules do not bind it.
@@ -18,16 +47,94 @@ pub struct Identity {
 }
 
 /// Knows whose tokens hold. Clones share keys.
-#[derive(Clone, Debug)]
-pub struct Authenticator {}
+#[derive(Clone)]
+pub struct Authenticator {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    // Replaced as a whole by a reload; whoever verifies at that moment ends with what it began with.
+    verifier: RwLock<Arc<Verifier>>,
+}
 
 impl Authenticator {
+    /// Knows those whom `config` says. Nothing is fetched before the first token needs it.
+    ///
+    /// # Errors
+    /// Those of [`AuthConfig::check`].
+    pub fn new(config: AuthConfig) -> Result<Self> {
+        Self::with_clock(config, Arc::new(SystemClock::new()))
+    }
+
+    /// As [`Authenticator::new`], by another clock.
+    ///
+    /// # Errors
+    /// Those of [`AuthConfig::check`].
+    pub fn with_clock(config: AuthConfig, clock: Arc<dyn Clock>) -> Result<Self> {
+        let verifier = Verifier::new(config)?;
+        Ok(Self { shared: Arc::new(Shared { clock, verifier: RwLock::new(Arc::new(verifier)) }) })
+    }
+
+    /// Goes by `config` from now on, in all clones. Identities that were given out stay what they are.
+    ///
+    /// # Errors
+    /// Those of [`AuthConfig::check`]; then everything stays as it was.
+    pub fn reload(&self, config: AuthConfig) -> Result<()> {
+        let verifier = Verifier::new(config)?;
+        *self.shared.verifier.write() = Arc::new(verifier);
+        Ok(())
+    }
+
+    /// Whether tokens are signed by somebody else's keys or with a secret that an operator chose. A secret that the hub made
+    /// for itself and a static token are for one machine.
+    pub fn has_real_auth(&self) -> bool {
+        self.verifier().config().is_real()
+    }
+
     /// Who a token speaks for. `None` is a request without one.
     ///
     /// # Errors
     /// `no_token`, `jwt_invalid`, `token_expired`; `unavailable` if keys have to be fetched and cannot be.
-    pub async fn identify(&self, token: Option<&str>) -> hub_proto::Result<Identity> {
-        let _ = token;
-        Err(hub_proto::Error::internal("not built yet"))
+    pub async fn identify(&self, token: Option<&str>) -> Result<Identity> {
+        let token = token.filter(|token| !token.is_empty());
+        let token =
+            token.ok_or_else(|| Error::new(Code::NoToken, "no token: send one, see `event-hub token`"))?;
+        if token.len() > MAX_TOKEN_BYTES {
+            let found = token.len();
+            return Err(invalid(format!("a token of {found} bytes; at most {MAX_TOKEN_BYTES} are allowed")));
+        }
+        let verifier = self.verifier();
+        if verifier.is_static(token) {
+            return Ok(Identity {
+                subject: None,
+                expires: None,
+                exp: None,
+                policy: Policy::open(),
+                is_static: true,
+            });
+        }
+        verifier.identify(token, &*self.shared.clock).await
     }
+
+    fn verifier(&self) -> Arc<Verifier> {
+        self.shared.verifier.read().clone()
+    }
+}
+
+impl fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authenticator").field("config", self.verifier().config()).finish_non_exhaustive()
+    }
+}
+
+fn invalid(msg: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(Code::JwtInvalid, msg)
+}
+
+/// A value from a token for an error message: quoted, escaped, and short.
+fn shown(value: &str) -> String {
+    let end = value.floor_char_boundary(48);
+    let more = if end < value.len() { "…" } else { "" };
+    format!("{:?}{more}", &value[..end])
 }

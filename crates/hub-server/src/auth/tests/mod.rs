@@ -1,0 +1,6 @@
+//! Tests of authentication.
+#![allow(clippy::unwrap_used)]
+
+mod lab;
+mod own;
+mod settings;
