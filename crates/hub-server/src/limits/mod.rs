@@ -1,4 +1,15 @@
 //! How much a stranger may do.
+//!
+//! [`Limits`] are the numbers. The rates among them are kept by [`Buckets`], one for the whole hub, and asked through a
+//! [`Meter`], one per connection or request. How many connections there may be is counted in [`net`](crate::net).
+
+mod buckets;
+mod clock;
+mod gcra;
+mod meter;
+
+pub use buckets::Buckets;
+pub use meter::Meter;
 
 use hub_core::Millis;
 use hub_proto::{Pattern, limits};
@@ -6,9 +17,10 @@ use hub_proto::{Pattern, limits};
 /// Limits of connections and of what they send.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Events per second of one connection; `None`: as many as it likes.
+    /// Events per second of one connection; `None`: as many as it likes, 0: none at all. Here as with the other rates a
+    /// second's worth may come at once.
     pub connection_rate: Option<u32>,
-    /// Events per second of one subject over all its connections.
+    /// Events per second of one subject over all its connections. Tokens without a subject count as one subject.
     pub subject_rate: Option<u32>,
     /// Events per second of a topic; the first pattern that matches counts.
     pub topic_rates: Vec<(Pattern, u32)>,
@@ -61,59 +73,5 @@ impl Limits {
             connections_per_address: 1_000,
             ..Self::default()
         }
-    }
-}
-
-/// The rates of subjects and topics, over all connections.
-#[derive(Debug)]
-pub struct Buckets {}
-
-impl Buckets {
-    /// Rates as in `limits`.
-    pub fn new(limits: &Limits) -> Self {
-        let _ = limits;
-        Self {}
-    }
-
-    /// Changes the rates. Connections see it with their next request.
-    pub fn apply(&self, limits: &Limits) {
-        let _ = limits;
-    }
-}
-
-/// What one connection has left.
-#[derive(Debug)]
-pub struct Meter {}
-
-impl Meter {
-    /// For a connection, or for one request; `subject` once it is known.
-    pub fn new(buckets: &std::sync::Arc<Buckets>, subject: Option<&str>) -> Self {
-        let _ = (buckets, subject);
-        Self {}
-    }
-
-    /// The connection has said who it is.
-    pub fn identify(&mut self, subject: Option<&str>) {
-        let _ = subject;
-    }
-
-    /// Takes room for events to these topics, or for none of them.
-    ///
-    /// # Errors
-    /// `rate_limited` with `retry_after_ms`.
-    pub fn take<'a>(
-        &mut self,
-        topics: impl ExactSizeIterator<Item = &'a hub_proto::TopicName>,
-    ) -> hub_proto::Result<()> {
-        let _ = topics;
-        Ok(())
-    }
-
-    /// Takes room for a request that is no event but costs as much.
-    ///
-    /// # Errors
-    /// As [`Meter::take`].
-    pub fn take_one(&mut self) -> hub_proto::Result<()> {
-        Ok(())
     }
 }

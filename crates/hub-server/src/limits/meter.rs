@@ -1,0 +1,204 @@
+//! What one connection or request may still take.
+
+use super::buckets::{Buckets, Rates};
+use super::gcra::{self, FullAt, Refused};
+use hashbrown::HashMap;
+use hub_proto::{Code, Error, Result, TopicName};
+use std::sync::Arc;
+
+/// What one connection has left.
+#[derive(Debug)]
+pub struct Meter {
+    buckets: Arc<Buckets>,
+    version: u64,
+    rates: Arc<Rates>,
+    /// The connection's own bucket; a request has none.
+    connection: Option<FullAt>,
+    who: Who,
+}
+
+/// Whose subject's bucket counts.
+#[derive(Debug)]
+enum Who {
+    /// The connection has not said it yet.
+    Unknown,
+    /// Its subject; `None`: one without a subject, who shares a bucket with all others of that kind.
+    Known(Option<Arc<str>>),
+}
+
+impl Meter {
+    /// For a connection; `subject` if it is known already, else see [`identify`](Self::identify).
+    pub fn new(buckets: &Arc<Buckets>, subject: Option<&str>) -> Self {
+        let who = subject.map_or(Who::Unknown, |subject| Who::Known(Some(subject.into())));
+        Self::over(buckets, Some(0), who)
+    }
+
+    /// For one request of somebody known. It comes without a connection's bucket: what one request may carry is bounded
+    /// by its size, and how many there are by the subject's.
+    pub fn for_request(buckets: &Arc<Buckets>, subject: Option<&str>) -> Self {
+        Self::over(buckets, None, Who::Known(subject.map(Into::into)))
+    }
+
+    fn over(buckets: &Arc<Buckets>, connection: Option<FullAt>, who: Who) -> Self {
+        let (version, rates) = buckets.rates();
+        Self { buckets: buckets.clone(), version, rates, connection, who }
+    }
+
+    /// The connection has said who it is.
+    pub fn identify(&mut self, subject: Option<&str>) {
+        self.who = Who::Known(subject.map(Into::into));
+    }
+
+    /// Takes room for events to these topics, or for none of them: a batch that is refused costs nothing.
+    ///
+    /// # Errors
+    /// `rate_limited` with `retry_after_ms`: after that time the same batch fits, if nobody else took the room. One that
+    /// never fits says how many do.
+    pub fn take<'a>(&mut self, topics: impl ExactSizeIterator<Item = &'a TopicName>) -> Result<()> {
+        if !self.limited() {
+            return Ok(());
+        }
+        let n = topics.len() as u64;
+        let topics = if self.rates.of_topics() { per_topic(&self.rates, topics) } else { Vec::new() };
+        self.take_all(n, &topics)
+    }
+
+    /// Takes room for a request that is no event but costs as much.
+    ///
+    /// # Errors
+    /// As [`Meter::take`].
+    pub fn take_one(&mut self) -> Result<()> {
+        if self.limited() { self.take_all(1, &[]) } else { Ok(()) }
+    }
+
+    /// Whether there is any rate to keep, by the settings of this moment.
+    fn limited(&mut self) -> bool {
+        if self.version != self.buckets.version() {
+            (self.version, self.rates) = self.buckets.rates();
+        }
+        self.rates.any()
+    }
+
+    fn take_all(&mut self, n: u64, topics: &[Share<'_>]) -> Result<()> {
+        let now = self.buckets.clock.now();
+        let mut verdict = Verdict::default();
+        let connection = self.connection.zip(self.rates.connection);
+        let connection = connection.map(|(full_at, rate)| {
+            verdict.ask(Limit::Connection, rate, n, gcra::after(full_at, now, rate, n))
+        });
+        let subject = match (&self.who, self.rates.subject) {
+            (Who::Known(subject), Some(rate)) => Some((subject, rate)),
+            _ => None,
+        };
+        if subject.is_some() || !topics.is_empty() {
+            // All of it under one lock: asked first, taken after, so nobody sees room that comes back.
+            let mut shared = self.buckets.shared();
+            let subject = subject.map(|(subject, rate)| {
+                let next = gcra::after(shared.subjects.get(subject), now, rate, n);
+                (subject, verdict.ask(Limit::Subject, rate, n, next))
+            });
+            for share in topics {
+                let next = gcra::after(shared.topics.get(share.topic), now, share.rate, share.n);
+                verdict.ask(Limit::Topic(share.topic), share.rate, share.n, next);
+            }
+            verdict.settle()?;
+            if let Some((subject, next)) = subject {
+                shared.subjects.set(subject, next, now);
+            }
+            for share in topics {
+                // It said yes a moment ago, and nobody was in between.
+                if let Ok(next) = gcra::after(shared.topics.get(share.topic), now, share.rate, share.n) {
+                    shared.topics.set(share.topic, next, now);
+                }
+            }
+        } else {
+            verdict.settle()?;
+        }
+        if let Some(next) = connection {
+            self.connection = Some(next);
+        }
+        Ok(())
+    }
+}
+
+/// The part of a batch that goes to one topic with a rate.
+struct Share<'a> {
+    topic: &'a TopicName,
+    rate: u32,
+    n: u64,
+}
+
+fn per_topic<'a>(rates: &Rates, topics: impl ExactSizeIterator<Item = &'a TopicName>) -> Vec<Share<'a>> {
+    if topics.len() == 1 {
+        let shares = topics.filter_map(|topic| Some(Share { topic, rate: rates.topic(topic)?, n: 1 }));
+        return shares.collect();
+    }
+    let mut counts = HashMap::<&TopicName, u64, foldhash::fast::RandomState>::default();
+    for topic in topics {
+        *counts.entry(topic).or_default() += 1;
+    }
+    let shares = counts.into_iter();
+    shares.filter_map(|(topic, n)| Some(Share { topic, rate: rates.topic(topic)?, n })).collect()
+}
+
+/// Which bucket it was.
+#[derive(Clone, Copy)]
+enum Limit<'a> {
+    Connection,
+    Subject,
+    Topic(&'a TopicName),
+}
+
+/// What the buckets said so far: the refusal that lasts longest, for only after that one all of them say yes.
+#[derive(Default)]
+struct Verdict<'a> {
+    worst: Option<(Refused, Limit<'a>, u32, u64)>,
+}
+
+impl<'a> Verdict<'a> {
+    /// Notes an answer; the point in time that it gave, which means nothing after a refusal.
+    fn ask(&mut self, limit: Limit<'a>, rate: u32, n: u64, answer: Result<FullAt, Refused>) -> FullAt {
+        match answer {
+            Ok(next) => next,
+            Err(refused) => {
+                if self.worst.is_none_or(|(worst, ..)| rank(refused) > rank(worst)) {
+                    self.worst = Some((refused, limit, rate, n));
+                }
+                0
+            }
+        }
+    }
+
+    fn settle(self) -> Result<()> {
+        self.worst.map_or(Ok(()), |(refused, limit, rate, n)| Err(refusal(refused, limit, rate, n)))
+    }
+}
+
+/// Never is longer than any wait.
+fn rank(refused: Refused) -> (bool, u64) {
+    match refused {
+        Refused::Wait(nanos) => (false, nanos),
+        Refused::Never(nanos) => (true, nanos),
+    }
+}
+
+#[cold]
+fn refusal(refused: Refused, limit: Limit<'_>, rate: u32, n: u64) -> Error {
+    let whose = match limit {
+        Limit::Connection => "this connection may send".to_owned(),
+        Limit::Subject => "this subject, over all its connections, may send".to_owned(),
+        Limit::Topic(topic) => format!("topic {:.200} takes", topic.as_str()),
+    };
+    let (nanos, advice) = match refused {
+        Refused::Wait(nanos) => (nanos, None),
+        Refused::Never(nanos) => {
+            (nanos, Some(format!("at most {rate} at once, not {n}: send smaller batches")))
+        }
+    };
+    let ms = nanos.div_ceil(1_000_000).max(1);
+    let advice = advice.unwrap_or_else(|| format!("try again in {ms} ms"));
+    Error::new(Code::RateLimited, format!("{whose} {rate} events per second; {advice}")).with_retry_after(ms)
+}
+
+#[cfg(test)]
+mod tests;
