@@ -29,6 +29,8 @@ struct Cli {
 enum Command {
     Doctor(commands::doctor::Args),
     #[command(subcommand)]
+    Policy(commands::policy::Command),
+    #[command(subcommand)]
     Store(commands::store::Command),
 }
 
@@ -38,6 +40,7 @@ const COULD_NOT: u8 = 2;
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Policy(command) => commands::policy::run(&command),
         Command::Store(command) => commands::store::run(&command),
     };
     done.unwrap_or_else(|error| {

@@ -1,6 +1,7 @@
 //! One module per command: its arguments, and what it does.
 
 pub mod doctor;
+pub mod policy;
 pub mod store;
 
 use anyhow::{Context, bail};

@@ -4,7 +4,9 @@
 //! asked about as a whole, when it begins and whenever its rights change. That is enough: what is allowed to subscribe to
 //! a pattern has an allow that contains all of it and no deny before that touches it, so each topic of it is allowed.
 
+mod claims;
 mod policy;
 pub mod sib;
 
-pub use policy::{Action, Decision, Effect, Policy, Rule, Target};
+pub use claims::{MAX_GROUPS, MAX_PATTERNS, MAX_RULES};
+pub use policy::{Action, Decision, Effect, Policy, Rule, Target, Verdict};

@@ -1,7 +1,16 @@
 //! Rules, and how they decide.
+//!
+//! An action on one topic is decided by the first rule that is about the action and matches the topic. A subscription to a
+//! pattern is decided as a whole: a deny decides if a part of the pattern is its matter, an allow only if all of it is.
+//! Several allows are not put together: `a.**` is not allowed by `a` and `a.*.**` in two rules.
+//!
+//! A rule with groups is about subscribing with one of them, whether it permits or forbids, for a topic as for a pattern. So a
+//! deny with groups leaves the other groups, and reading without one, to the rules behind it. To forbid every reader,
+//! leave the groups out.
 
-use hub_proto::{Error, Pattern, Result};
+use hub_proto::Pattern;
 use serde::Deserialize;
+use std::fmt;
 use std::sync::Arc;
 
 /// What somebody wants to do.
@@ -43,9 +52,9 @@ pub struct Rule {
     pub effect: Effect,
     /// What it is about. `*` in writing is publish and subscribe, never admin.
     pub actions: Vec<Action>,
-    /// Which topics.
+    /// Which topics; with none it matches nothing.
     pub topics: Vec<Pattern>,
-    /// With these, it is about subscribing with one of them, and never about a read without a group.
+    /// With these, it is about subscribing with one of them (`*`: any), and never about a read without a group.
     pub groups: Option<Vec<String>>,
 }
 
@@ -104,7 +113,7 @@ impl Policy {
     /// Who decides about `action` on `target`, for a subscribe with the group it is for.
     pub fn decide(&self, action: Action, target: Target<'_>, group: Option<&str>) -> Decision {
         for (at, rule) in self.rules.iter().enumerate() {
-            if rule.decides(action, target, group) {
+            if let Verdict::Decides(_) = rule.verdict(action, target, group) {
                 return Decision { allowed: rule.effect == Effect::Allow, rule: Some(at) };
             }
         }
@@ -117,114 +126,70 @@ impl Policy {
     }
 }
 
-impl Rule {
-    fn decides(&self, action: Action, target: Target<'_>, group: Option<&str>) -> bool {
-        self.actions.contains(&action)
-            && self.is_for_group(action, group)
-            && self.topics.iter().any(|topics| match (target, self.effect) {
-                (Target::Topic(topic), _) => topics.matches(topic),
-                // A part of the pattern is enough to forbid it, and only all of it is enough to permit it.
-                (Target::Pattern(pattern), Effect::Deny) => topics.intersects(pattern),
-                (Target::Pattern(pattern), Effect::Allow) => topics.contains(pattern),
-            })
-    }
-
-    fn is_for_group(&self, action: Action, group: Option<&str>) -> bool {
-        match (&self.groups, group) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(groups), Some(group)) => {
-                action == Action::Subscribe && groups.iter().any(|name| name == "*" || name == group)
-            }
-        }
-    }
-}
-
-/// A rule as it is written in a token.
-#[derive(Deserialize)]
-struct Written {
-    effect: Effect,
-    action: Words,
-    topics: Vec<Pattern>,
-    #[serde(default)]
-    groups: Option<Vec<String>>,
-}
-
-/// One word or several.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Words {
-    One(String),
-    Several(Vec<String>),
-}
-
-impl Policy {
-    /// The policy of a token: its `policy` if it has one, else its `scopes` and its `scope`; with none of them nothing is
-    /// allowed.
-    ///
-    /// # Errors
-    /// `jwt_invalid` if one of them cannot be understood. A rule that is misspelt would not forbid what it means to.
-    pub fn from_claims(claims: &serde_json::Map<String, serde_json::Value>) -> Result<Self> {
-        let present = |name: &str| claims.get(name).filter(|value| !value.is_null());
-        let invalid = |what: &str| Error::new(hub_proto::Code::JwtInvalid, format!("the token's {what}"));
-        if let Some(policy) = present("policy") {
-            #[derive(Deserialize)]
-            struct Rules {
-                rules: Vec<Written>,
-            }
-            let rules =
-                Rules::deserialize(policy).map_err(|error| invalid(&format!("policy: {error}")))?.rules;
-            let rules = rules.into_iter().map(Rule::read).collect::<Result<_>>();
-            return rules.map(Self::new).map_err(|error| invalid(&format!("policy: {}", error.msg)));
-        }
-        let mut scopes = Vec::new();
-        if let Some(listed) = present("scopes") {
-            scopes = Vec::<String>::deserialize(listed)
-                .map_err(|_| invalid("scopes are not a list of strings"))?;
-        }
-        if let Some(line) = present("scope") {
-            let line = line.as_str().ok_or_else(|| invalid("scope is not a string"))?;
-            scopes.extend(line.split_ascii_whitespace().map(str::to_owned));
-        }
-        Self::from_scopes(&scopes).map_err(|error| invalid(&format!("scopes: {}", error.msg)))
-    }
-
-    /// The policy of scopes such as `publish:heartbeat.*`; one without a pattern means `**`. Scopes of other systems, whose
-    /// first word is no action of the hub, are passed over.
-    ///
-    /// # Errors
-    /// `bad_request` if a pattern is none.
-    pub fn from_scopes<S: AsRef<str>>(scopes: &[S]) -> Result<Self> {
-        let mut rules = Vec::new();
-        for scope in scopes {
-            let (action, pattern) = scope.as_ref().split_once(':').unwrap_or((scope.as_ref(), "**"));
-            let Ok(actions) = actions(action) else { continue };
-            let topics = vec![Pattern::parse(pattern)?];
-            rules.push(Rule { effect: Effect::Allow, actions, topics, groups: None });
-        }
-        Ok(Self::new(rules))
-    }
+/// What one rule says to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It decides, by the pattern at this place among its topics.
+    Decides(usize),
+    /// It is about other actions.
+    OtherAction,
+    /// It has groups, and none was named, or the action knows none.
+    NeedsGroup,
+    /// It is about other groups.
+    OtherGroup,
+    /// It is about other topics.
+    OtherTopics,
 }
 
 impl Rule {
-    fn read(written: Written) -> Result<Self> {
-        let Written { effect, action, topics, groups } = written;
-        let words = match action {
-            Words::One(word) => vec![word],
-            Words::Several(words) => words,
-        };
-        let actions = words.iter().map(|word| actions(word)).collect::<Result<Vec<_>>>()?.concat();
-        Ok(Self { effect, actions, topics, groups })
+    /// What this rule says, asked alone.
+    pub fn verdict(&self, action: Action, target: Target<'_>, group: Option<&str>) -> Verdict {
+        if !self.actions.contains(&action) {
+            return Verdict::OtherAction;
+        }
+        if let Some(groups) = &self.groups {
+            let Some(group) = group.filter(|_| action == Action::Subscribe) else {
+                return Verdict::NeedsGroup;
+            };
+            if !groups.iter().any(|name| name == "*" || name == group) {
+                return Verdict::OtherGroup;
+            }
+        }
+        let at = self.topics.iter().position(|topics| match (target, self.effect) {
+            (Target::Topic(topic), _) => topics.matches(topic),
+            // A part of the pattern is enough to forbid it, and only all of it is enough to permit it.
+            (Target::Pattern(pattern), Effect::Deny) => topics.intersects(pattern),
+            (Target::Pattern(pattern), Effect::Allow) => topics.contains(pattern),
+        });
+        at.map_or(Verdict::OtherTopics, Verdict::Decides)
     }
 }
 
-/// The actions that a word stands for.
-pub(super) fn actions(word: &str) -> Result<Vec<Action>> {
-    match word {
-        "publish" => Ok(vec![Action::Publish]),
-        "subscribe" => Ok(vec![Action::Subscribe]),
-        "admin" => Ok(vec![Action::Admin]),
-        "*" => Ok(vec![Action::Publish, Action::Subscribe]),
-        _ => Err(Error::bad_request(format!("action {word:?} is none of publish, subscribe, admin, *"))),
+/// As it is written in a [`.sib`](super::sib) file, which reads it back.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.effect {
+            Effect::Allow => "(allow ",
+            Effect::Deny => "(deny ",
+        })?;
+        match self.actions.as_slice() {
+            [one] => f.write_str(one.as_str())?,
+            [Action::Publish, Action::Subscribe] => f.write_str("*")?,
+            several => {
+                let words: Vec<_> = several.iter().map(|action| action.as_str()).collect();
+                write!(f, "[{}]", words.join(" "))?;
+            }
+        }
+        for pattern in &self.topics {
+            write!(f, " \"{pattern}\"")?;
+        }
+        if let Some(groups) = &self.groups {
+            let names: Vec<_> = groups.iter().map(|name| format!("{name:?}")).collect();
+            write!(f, " :groups [{}]", names.join(" "))?;
+        }
+        f.write_str(")")
     }
 }
+
+#[cfg(test)]
+mod tests;
