@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use hub_proto::{GroupName, Pattern};
 use hub_server::acl::sib::{self, Sib};
 use hub_server::acl::{Action, Effect, Policy, Rule, Target, Verdict};
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::fs::File;
 use std::io::Read;
@@ -34,11 +35,11 @@ pub struct CheckArgs {
     action: Wanted,
 
     /// The topic it is about; for subscribe and admin also a pattern, which is asked about as a whole
-    #[arg(long, value_name = "TOPIC")]
+    #[arg(long, value_name = "TOPIC", value_parser = topic)]
     topic: Pattern,
 
     /// The group that is subscribed with; without it, a read without a group
-    #[arg(long, value_name = "GROUP")]
+    #[arg(long, value_name = "GROUP", value_parser = group)]
     group: Option<GroupName>,
 }
 
@@ -47,6 +48,15 @@ enum Wanted {
     Publish,
     Subscribe,
     Admin,
+}
+
+/// The code of an error is for programs; a person reads what is wrong.
+fn topic(text: &str) -> std::result::Result<Pattern, Cow<'static, str>> {
+    Pattern::parse(text).map_err(|error| error.msg)
+}
+
+fn group(text: &str) -> std::result::Result<GroupName, Cow<'static, str>> {
+    GroupName::parse(text).map_err(|error| error.msg)
 }
 
 /// Rules, and what to call the place of each.
