@@ -1,0 +1,126 @@
+//! Who asks, and what that one may do.
+
+use super::error::{Failure, shown};
+use crate::acl::{Action, Policy, Target};
+use crate::auth::Identity;
+use crate::limits::Meter;
+use crate::{Hub, Settings};
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use hub_core::Millis;
+use hub_proto::{Code, Error, TopicName};
+use std::sync::Arc;
+
+/// Somebody whose token holds, with the rules that count for it.
+#[derive(Debug)]
+pub(super) struct Caller {
+    identity: Identity,
+    /// Those under which `rules` were put together.
+    settings: Arc<Settings>,
+    rules: Policy,
+    meter: Meter,
+}
+
+impl FromRequestParts<Hub> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, hub: &Hub) -> Result<Self, Failure> {
+        if hub.draining().is_cancelled() {
+            return Err(Error::unavailable("the hub is stopping; try again when it is back").into());
+        }
+        let identity = hub.auth().identify(bearer(&parts.headers)?).await?;
+        let settings = hub.settings();
+        let rules = rules(&settings, &identity);
+        let meter = Meter::new(hub.buckets(), identity.subject.as_deref());
+        Ok(Self { identity, settings, rules, meter })
+    }
+}
+
+/// The hub's own rules, and behind them those of the token.
+fn rules(settings: &Settings, identity: &Identity) -> Policy {
+    match identity.is_static {
+        true => identity.policy.clone(),
+        false => settings.policy.before(&identity.policy),
+    }
+}
+
+/// The token of `Authorization: Bearer …`. Nothing of it gets into an error.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    if given.next().is_some() {
+        return Err(Failure::bad_request("the header Authorization is there twice; send it once"));
+    }
+    let malformed = || Error::new(Code::NoToken, "the header Authorization is not \"Bearer TOKEN\"");
+    let (scheme, token) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(malformed)?;
+    let token = token.trim();
+    match scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() {
+        true => Ok(Some(token)),
+        false => Err(malformed().into()),
+    }
+}
+
+impl Caller {
+    /// When the token runs out.
+    pub fn expires(&self) -> Option<Millis> {
+        self.identity.expires
+    }
+
+    pub fn may(&self, action: Action, target: Target<'_>, group: Option<&str>) -> bool {
+        self.rules.allows(action, target, group)
+    }
+
+    /// Refuses what the rules do not allow.
+    pub fn must(&self, action: Action, target: Target<'_>, group: Option<&str>) -> Result<(), Failure> {
+        match self.may(action, target, group) {
+            true => Ok(()),
+            false => Err(forbidden(action, target, group)),
+        }
+    }
+
+    /// Like [`must`](Self::must), by the rules as they are by now: for answers that take long.
+    pub fn still_must(&mut self, hub: &Hub, action: Action, target: Target<'_>) -> Result<(), Failure> {
+        let settings = hub.settings();
+        if !Arc::ptr_eq(&settings, &self.settings) {
+            self.rules = rules(&settings, &self.identity);
+            self.settings = settings;
+        }
+        self.must(action, target, None)
+    }
+
+    /// Whether it may look at a group: who could join it may, and who could delete it.
+    pub fn sees_group(&self, topic: &TopicName, group: &str) -> bool {
+        let target = Target::Topic(topic);
+        self.may(Action::Subscribe, target, Some(group)) || self.may(Action::Admin, target, None)
+    }
+
+    /// Whether it may know that there is such a topic: who may do anything with it does.
+    pub fn sees_topic(&self, topic: &TopicName) -> bool {
+        let target = Target::Topic(topic);
+        [Action::Subscribe, Action::Publish, Action::Admin].into_iter().any(|act| self.may(act, target, None))
+            // A right to subscribe can hang on the group; the name "*" stands for those that no rule names.
+            || self.rules.rules().iter().filter_map(|rule| rule.groups.as_ref()).flatten()
+                .any(|group| self.may(Action::Subscribe, target, Some(group)))
+    }
+
+    /// Takes room for one event, by the rates of the subject and of the topic.
+    pub fn take_event(&mut self, topic: &TopicName) -> Result<(), Failure> {
+        Ok(self.meter.take(std::iter::once(topic))?)
+    }
+
+    /// Takes room for a request that brings no event.
+    pub fn take_one(&mut self) -> Result<(), Failure> {
+        Ok(self.meter.take_one()?)
+    }
+}
+
+fn forbidden(action: Action, target: Target<'_>, group: Option<&str>) -> Failure {
+    let action = action.as_str();
+    let what = match target {
+        Target::Topic(topic) => format!("topic {}", shown(topic)),
+        Target::Pattern(pattern) => format!("topics {}", shown(&pattern.to_string())),
+    };
+    let with = group.map(|group| format!(" with group {}", shown(group))).unwrap_or_default();
+    Error::new(Code::Forbidden, format!("the token does not allow {action} on {what}{with}")).into()
+}

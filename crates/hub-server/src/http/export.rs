@@ -1,0 +1,189 @@
+//! `GET /export`: a topic, or a part of it, as it was when the export began.
+//!
+//! One block of events is in memory at a time, and the next is read when the client has taken this one. What ends an
+//! export before its time (the token ran out, a right was lost, the hub drains, the store fails) cuts the transfer off
+//! without its last chunk: a client can tell half an export from a whole one.
+
+use super::auth::Caller;
+use super::cursors::exists;
+use super::error::{Answer, Failure, in_time};
+use super::query::Params;
+use crate::Hub;
+use crate::acl::{Action, Target};
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use axum::http::header;
+use axum::response::IntoResponse;
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::{StreamExt, stream};
+use hub_core::store::ReadLimit;
+use hub_core::{Bus, Event, Millis, Position};
+use hub_proto::{Code, Error, TopicName};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How much is read at a time; one event may be larger.
+const BLOCK: ReadLimit = ReadLimit { events: 1000, bytes: 256 << 10 };
+
+const MILLIS: &str = "milliseconds since 1970";
+
+pub(super) async fn export(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
+    let params = Params::read(query.as_deref(), &["topic", "fromTs", "toTs", "afterSeq", "ndjson"])?;
+    let topic = params.topic()?;
+    let from = params.number("fromTs", MILLIS)?;
+    let until = params.number("toTs", MILLIS)?;
+    let after = params.number("afterSeq", "a seq of the topic, or 0")?;
+    let format = if params.flag("ndjson")?.unwrap_or(true) { Format::Lines } else { Format::Array };
+    caller.take_one()?;
+    caller.must(Action::Subscribe, Target::Topic(&topic), None)?;
+    exists(hub.bus(), &topic)?;
+    let (after, end) = in_time(range(hub.bus(), &topic, from, after)).await?;
+    let mut export =
+        Export { hub, caller, topic, after, end, until, format, has_begun: false, is_over: false };
+    // The first block is read before the answer begins: what is wrong by now still has a status.
+    let first = in_time(export.read()).await?;
+    let first = export.write(&first);
+    let rest = stream::try_unfold(export, |mut export| async move {
+        Ok(export.next().await?.map(|chunk| (chunk, export)))
+    });
+    let body = Body::from_stream(stream::iter([Ok::<_, Cut>(first)]).chain(rest));
+    Ok(([(header::CONTENT_TYPE, format.content_type())], body).into_response())
+}
+
+/// After which seq an export begins, and with which it ends.
+async fn range(
+    bus: &Bus,
+    topic: &TopicName,
+    from: Option<Millis>,
+    after: Option<u64>,
+) -> Result<(u64, u64), Failure> {
+    let end = bus.bounds(topic).await?.last;
+    let mut start = 0;
+    if let Some(seq) = after {
+        if seq > end {
+            return Err(Failure::bad_request(format!(
+                "afterSeq is {seq}, beyond the end of topic {topic}; allowed is 0 to {end}"
+            )));
+        }
+        start = seq;
+    }
+    if let Some(time) = from {
+        let first = bus.scan(topic, Position::Time(time), Some(1)).await?;
+        start = start.max(first.first().map_or(end, |first| first.seq() - 1));
+    }
+    Ok((start, end))
+}
+
+/// How events are written one behind the other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Lines,
+    Array,
+}
+
+impl Format {
+    const fn content_type(self) -> &'static str {
+        match self {
+            Self::Lines => "application/x-ndjson",
+            Self::Array => "application/json",
+        }
+    }
+}
+
+/// Why an export was cut off. The client sees that it was, and the log why.
+#[derive(Debug, thiserror::Error)]
+#[error("the export was cut off: {0}")]
+struct Cut(String);
+
+/// An export under way.
+struct Export {
+    hub: Hub,
+    caller: Caller,
+    topic: TopicName,
+    /// The last seq that was read.
+    after: u64,
+    /// The end of the topic when the export began.
+    end: u64,
+    /// Events committed at this time or later are left out.
+    until: Option<Millis>,
+    format: Format,
+    /// An event was written.
+    has_begun: bool,
+    /// The last block was read.
+    is_over: bool,
+}
+
+impl Export {
+    /// The next chunk; `None` once everything was written.
+    async fn next(&mut self) -> Result<Option<Bytes>, Cut> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let hub = self.hub.clone();
+        let allowed = self.caller.still_must(&hub, Action::Subscribe, Target::Topic(&self.topic));
+        let left = self.caller.expires().map(|expires| expires.saturating_sub(hub.bus().now()));
+        let next = async {
+            allowed?;
+            in_time(self.read()).await
+        };
+        let next = tokio::select! {
+            biased;
+            () = hub.draining().cancelled() => Err(Error::unavailable("the hub is stopping").into()),
+            () = passed(left) => Err(Error::new(Code::TokenExpired, "the token ran out").into()),
+            next = next => next,
+        };
+        let block = next.map_err(|failure| {
+            let reason = failure.to_string();
+            tracing::info!(topic = %self.topic, after = self.after, reason, "an export was cut off");
+            Cut(reason)
+        })?;
+        Ok(Some(self.write(&block)))
+    }
+
+    /// The next block, up to where the export ends.
+    async fn read(&mut self) -> Result<Vec<Arc<Event>>, Failure> {
+        if self.after >= self.end {
+            self.is_over = true;
+            return Ok(Vec::new());
+        }
+        let mut block = self.hub.bus().read(&self.topic, self.after, BLOCK).await?;
+        // Commit times never decrease: the first that is too late is the end.
+        let is_in = |event: &Event| {
+            event.seq() <= self.end && self.until.is_none_or(|until| event.committed() < until)
+        };
+        let count = block.iter().take_while(|event| is_in(event)).count();
+        self.is_over = count < block.len() || block.last().is_none_or(|last| last.seq() >= self.end);
+        block.truncate(count);
+        self.after = block.last().map_or(self.after, |last| last.seq());
+        Ok(block)
+    }
+
+    /// A block as text, with what comes before the first event and behind the last.
+    fn write(&mut self, block: &[Arc<Event>]) -> Bytes {
+        let bytes: usize = block.iter().map(|event| event.json().len() + 2).sum();
+        let mut text = BytesMut::with_capacity(bytes + 4);
+        let is_array = self.format == Format::Array;
+        for event in block {
+            if is_array {
+                text.put_slice(if self.has_begun { b",\n" } else { b"[" });
+            }
+            text.put_slice(event.json());
+            if !is_array {
+                text.put_u8(b'\n');
+            }
+            self.has_begun = true;
+        }
+        if is_array && self.is_over {
+            text.put_slice(if self.has_begun { b"]\n" } else { b"[]\n" });
+        }
+        text.freeze()
+    }
+}
+
+/// Waits so many milliseconds; for ever without them.
+async fn passed(millis: Option<Millis>) {
+    match millis {
+        Some(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
+        None => std::future::pending().await,
+    }
+}

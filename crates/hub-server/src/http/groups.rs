@@ -1,0 +1,127 @@
+//! `GET /groups` and `DELETE /groups`.
+
+use super::auth::Caller;
+use super::cursors::exists;
+use super::error::{Answer, Failure, in_time, shown};
+use super::page::Page;
+use super::query::Params;
+use crate::Hub;
+use crate::acl::{Action, Target};
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use axum::response::IntoResponse;
+use hub_core::{Bus, GroupOptions, GroupStatus};
+use hub_proto::{Code, Error, GroupName, Pattern, TopicName};
+use serde::Serialize;
+use serde_json::json;
+
+/// One group on one topic.
+#[derive(Serialize)]
+struct Entry {
+    topic: TopicName,
+    group: GroupName,
+    floor: u64,
+    last: u64,
+    lag: u64,
+    inflight: usize,
+    parked: usize,
+    members: usize,
+    /// Why nothing is delivered at the moment.
+    reason: Option<&'static str>,
+    options: GroupOptions,
+}
+
+impl Entry {
+    /// `None` if the group was deleted meanwhile.
+    fn of(bus: &Bus, topic: &TopicName, group: &GroupName) -> Option<Self> {
+        let options = bus.group_options(topic, group)?;
+        let GroupStatus { topic, group, floor, last, lag, inflight, parked, members, reason } =
+            bus.group(topic, group)?;
+        let reason = reason.map(|reason| reason.as_str());
+        Some(Self { topic, group, floor, last, lag, inflight, parked, members, reason, options })
+    }
+}
+
+pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
+    let params = Params::read(query.as_deref(), &["topic", "after", "limit"])?;
+    let mut page = Page::of(&params)?;
+    // A slash is in no name of a topic or a group.
+    let after = page.after.as_deref().map(|after| {
+        let place = after.split_once('/').map(|(topic, group)| (topic.to_owned(), group.to_owned()));
+        place.ok_or_else(|| {
+            Failure::bad_request(format!("after is {}; it must be next of a page before", shown(after)))
+        })
+    });
+    let after = after.transpose()?;
+    caller.take_one()?;
+    let topics = match params.get("topic") {
+        Some(_) => {
+            let topic = params.topic()?;
+            if !caller.sees_topic(&topic) {
+                let text = format!("the token allows nothing on topic {topic}");
+                return Err(Error::new(Code::Forbidden, text).into());
+            }
+            exists(hub.bus(), &topic)?;
+            vec![topic]
+        }
+        None => hub.bus().topics(),
+    };
+    let is_behind = |topic: &TopicName, group: &GroupName| {
+        after.as_ref().is_none_or(|(t, g)| (topic.as_str(), group.as_str()) > (t.as_str(), g.as_str()))
+    };
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut next = None;
+    'page: for topic in &topics {
+        page.look().await;
+        if after.as_ref().is_some_and(|(after, _)| topic.as_str() < after.as_str()) {
+            continue;
+        }
+        for group in hub.bus().group_names(topic) {
+            page.look().await;
+            if !is_behind(topic, &group) || !caller.sees_group(topic, &group) {
+                continue;
+            }
+            if page.is_full(entries.len()) {
+                next = entries.last().map(|last| format!("{}/{}", last.topic, last.group));
+                break 'page;
+            }
+            entries.extend(Entry::of(hub.bus(), topic, &group));
+        }
+    }
+    let mut answer = json!({"groups": entries});
+    if let Some(next) = next {
+        answer["next"] = json!(next);
+    }
+    Ok(Json(answer).into_response())
+}
+
+/// Deletes a group on one topic, or a subscription to a pattern or a list with all its groups.
+pub(super) async fn delete(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
+    let params = Params::read(query.as_deref(), &["topic", "group"])?;
+    let (label, group) = (params.required("topic")?, params.required("group")?);
+    let group = GroupName::parse(group)?;
+    caller.take_one()?;
+    let mut records = hub.bus().subscriptions().into_iter();
+    let record = records.find(|record| record.label == label && record.group == group);
+    match (&record, TopicName::readable(label)) {
+        // A list goes by its topics: what its label says does not count.
+        (Some(record), _) if !record.topics.is_empty() => {
+            for topic in &record.topics {
+                caller.must(Action::Admin, Target::Topic(topic), None)?;
+            }
+        }
+        (_, Ok(topic)) => {
+            caller.must(Action::Admin, Target::Topic(&topic), None)?;
+            exists(hub.bus(), &topic)?;
+        }
+        (record, Err(_)) => {
+            caller.must(Action::Admin, Target::Pattern(&Pattern::parse(label)?), None)?;
+            if record.is_none() {
+                let text = format!("there is no subscription to {} with group {group}", shown(label));
+                return Err(Failure::bad_request(text));
+            }
+        }
+    }
+    let deleted = in_time(hub.bus().delete_group(label, &group)).await?;
+    Ok(Json(json!({"topic": label, "group": group, "deleted": deleted})).into_response())
+}

@@ -1,0 +1,91 @@
+//! `POST /groups/seek`: places a group anew.
+
+use super::auth::Caller;
+use super::body;
+use super::cursors::exists;
+use super::error::{Answer, Failure, in_time, shown};
+use super::query::Params;
+use crate::Hub;
+use crate::acl::{Action, Target};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
+use axum::response::IntoResponse;
+use hub_core::Position;
+use hub_proto::{Error, EventId, GroupName, Result, TopicName};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What is asked for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seek {
+    topic: String,
+    group: String,
+    to: Value,
+}
+
+pub(super) async fn seek(
+    State(hub): State<Hub>,
+    mut caller: Caller,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    Params::read(query.as_deref(), &[])?;
+    caller.take_one()?;
+    let body = body::read(&headers, body, &hub.settings().limits).await?;
+    let (topic, group, to) = read(&body)?;
+    caller.must(Action::Admin, Target::Topic(&topic), None)?;
+    exists(hub.bus(), &topic)?;
+    let seq = in_time(hub.bus().set_cursor(&topic, &group, to)).await?;
+    Ok(Json(json!({"topic": topic, "group": group, "seq": seq})).into_response())
+}
+
+fn read(body: &[u8]) -> Result<(TopicName, GroupName, Position), Failure> {
+    // A derived reader takes an array for an object.
+    let is_object = body.trim_ascii_start().first() == Some(&b'{');
+    let asked: Seek = match serde_json::from_slice(body) {
+        Ok(asked) if is_object => asked,
+        Err(error) if !error.is_data() => {
+            return Err(Error::bad_json(format!("the body is not JSON: {error}")).into());
+        }
+        Ok(_) => return Err(shape("not an object")),
+        Err(error) => return Err(shape(&error.to_string())),
+    };
+    if asked.topic.contains('*') {
+        return Err(Failure::bad_request(format!(
+            "topic {} is a pattern; a group is placed on one topic at a time, /groups lists them",
+            shown(&asked.topic)
+        )));
+    }
+    Ok((TopicName::readable(&asked.topic)?, GroupName::parse(&asked.group)?, position(&asked.to)?))
+}
+
+fn shape(error: &str) -> Failure {
+    let error = &error[..error.floor_char_boundary(200)];
+    Failure::bad_request(format!("the body is not {{topic, group, to}}: {error}"))
+}
+
+fn position(to: &Value) -> Result<Position> {
+    let bad = || {
+        Error::bad_request(
+            "to is none of \"earliest\", \"latest\", {\"ts\": milliseconds}, {\"afterId\": \"uuid\"}, {\"afterSeq\": number}",
+        )
+    };
+    let fields = match to {
+        Value::String(word) if word == "earliest" => return Ok(Position::Earliest),
+        Value::String(word) if word == "latest" => return Ok(Position::Latest),
+        Value::Object(fields) if fields.len() == 1 => fields,
+        _ => return Err(bad()),
+    };
+    match fields.iter().next().map(|(name, value)| (name.as_str(), value)) {
+        Some(("ts", value)) => value.as_u64().map(Position::Time).ok_or_else(bad),
+        Some(("afterSeq", value)) => value.as_u64().map(Position::AfterSeq).ok_or_else(bad),
+        Some(("afterId", value)) => {
+            value.as_str().ok_or_else(bad).and_then(EventId::parse).map(Position::AfterId)
+        }
+        _ => Err(bad()),
+    }
+}
