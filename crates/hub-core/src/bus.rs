@@ -3,9 +3,9 @@
 use crate::Millis;
 use crate::cleaner;
 use crate::clock::{Clock, SystemClock};
-use crate::committer::{Left, Receipt, Seat, Target};
+use crate::committer::{Left, Pending, Receipt, Seat, Target};
 use crate::config::{Config, TopicSettings, check_topics};
-use crate::engine::Engine;
+use crate::engine::{Engine, PendingBatch, Submission};
 use crate::group::options::GroupOptions;
 use crate::group::status::GroupStatus;
 use crate::metrics::Metrics;
@@ -202,6 +202,38 @@ impl Bus {
     /// ```
     pub async fn publish_batch(&self, events: Vec<NewEvent>) -> Vec<Result<Receipt>> {
         self.engine().publish_all(events).await
+    }
+
+    /// Puts an event in line and answers at once, with what gives its receipt: for those who have many under way and want
+    /// them committed in their order. Events that are put in line one after the other are committed in that order.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// let mut under_way = Vec::new();
+    /// for n in 1..=3 {
+    ///     let event = NewEvent::new("t".parse()?, Payload::of(&n)?);
+    ///     under_way.push(match bus.submit(event)? {
+    ///         Submission::Queued(pending) => pending,
+    ///         Submission::Crowded(room) => room.await?,
+    ///     });
+    /// }
+    /// for (n, pending) in (1..).zip(under_way) {
+    ///     assert_eq!(pending.await?.seq, n);
+    /// }
+    /// # bus.stop().await }
+    /// ```
+    ///
+    /// # Errors
+    /// If the event is bad in itself, or the hub stops.
+    pub fn submit(&self, event: NewEvent) -> Result<Submission<Pending>> {
+        self.engine().submit(event)
+    }
+
+    /// The same for several events with one commit; each has a result of its own, in the order given.
+    pub fn submit_all(&self, events: Vec<NewEvent>) -> Submission<PendingBatch> {
+        self.engine().submit_all(events)
     }
 
     // ---- subscribing ----
@@ -495,6 +527,11 @@ impl Bus {
             })
         };
         self.inner.stopped.get_or_init(|| stop).await.clone()
+    }
+
+    /// How it was set up.
+    pub fn config(&self) -> &Config {
+        &self.engine().config
     }
 
     /// Milliseconds on the hub's wall clock.

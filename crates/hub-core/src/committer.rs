@@ -14,9 +14,10 @@ use hub_proto::{Draft, Error, Event, EventId, Result, TopicName};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
@@ -49,6 +50,49 @@ pub struct Receipt {
     pub durable: Durability,
     /// The topic had this id already; `seq` and `ts` are those of the first one.
     pub duplicate: bool,
+}
+
+/// Room in the queue.
+pub(crate) struct Room(OwnedSemaphorePermit);
+
+/// The answer to an event that is in line, see [`Bus::submit`](crate::Bus::submit). Answers come in the order in which the
+/// events were put in line, so who has many needs to wait for the first only. Dropping it takes nothing back.
+#[derive(Debug)]
+pub struct Pending {
+    id: EventId,
+    answer: oneshot::Receiver<Result<Receipt>>,
+}
+
+impl Future for Pending {
+    type Output = Result<Receipt>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.answer).poll(context));
+        Poll::Ready(answer.unwrap_or_else(|_| Err(cut_off().with_id(self.id))))
+    }
+}
+
+/// The answers to several events that are in line.
+#[derive(Debug)]
+pub(crate) struct PendingAll {
+    ids: Vec<EventId>,
+    /// Or why they were not taken.
+    answer: Result<oneshot::Receiver<Vec<Result<Receipt>>>>,
+}
+
+impl Future for PendingAll {
+    type Output = Vec<Result<Receipt>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let error = match &mut self.answer {
+            Ok(answer) => match ready!(Pin::new(answer).poll(context)) {
+                Ok(results) => return Poll::Ready(results),
+                Err(_) => cut_off(),
+            },
+            Err(error) => error.clone(),
+        };
+        Poll::Ready(self.ids.iter().map(|&id| Err(error.clone().with_id(id))).collect())
+    }
 }
 
 /// What waits for a commit.
@@ -218,11 +262,17 @@ impl Committer {
 
     /// Makes one event durable.
     pub async fn publish(&self, topic: Arc<Topic>, draft: Draft, now: Millis) -> Result<Receipt> {
+        let room = self.wait_for_room(draft.len()).await.map_err(|error| error.with_id(draft.id()))?;
+        self.publish_in(room, topic, draft, now)?.await
+    }
+
+    /// Puts one event in line for which there is room.
+    pub fn publish_in(&self, room: Room, topic: Arc<Topic>, draft: Draft, now: Millis) -> Result<Pending> {
         let id = draft.id();
-        let room = self.wait_for_room(draft.len()).await.map_err(|error| error.with_id(id))?;
         let (reply, answer) = oneshot::channel();
-        self.enqueue(now, Item::Event { topic, draft, reply, room }).map_err(|error| error.with_id(id))?;
-        answer.await.unwrap_or_else(|_| Err(cut_off().with_id(id)))
+        let item = Item::Event { topic, draft, reply, room: room.0 };
+        self.enqueue(now, item).map_err(|error| error.with_id(id))?;
+        Ok(Pending { id, answer })
     }
 
     /// Makes several events durable; each has a result of its own.
@@ -230,17 +280,18 @@ impl Committer {
         if drafts.is_empty() {
             return Vec::new();
         }
-        let ids: Vec<EventId> = drafts.iter().map(|(_, draft)| draft.id()).collect();
-        let failed = |error: &Error| ids.iter().map(|&id| Err(error.clone().with_id(id))).collect();
-        let room = match self.wait_for_room(drafts.iter().map(|(_, draft)| draft.len()).sum()).await {
-            Ok(room) => room,
-            Err(error) => return failed(&error),
-        };
-        let (reply, answer) = oneshot::channel();
-        match self.enqueue(now, Item::Events { drafts, reply, room }) {
-            Ok(()) => answer.await.unwrap_or_else(|_| failed(&cut_off())),
-            Err(error) => failed(&error),
+        match self.wait_for_room(drafts.iter().map(|(_, draft)| draft.len()).sum()).await {
+            Ok(room) => self.publish_all_in(room, drafts, now).await,
+            Err(error) => drafts.iter().map(|(_, draft)| Err(error.clone().with_id(draft.id()))).collect(),
         }
+    }
+
+    /// Puts several events in line for which there is room.
+    pub fn publish_all_in(&self, room: Room, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> PendingAll {
+        let ids: Vec<EventId> = drafts.iter().map(|(_, draft)| draft.id()).collect();
+        let (reply, answer) = oneshot::channel();
+        let refused = self.enqueue(now, Item::Events { drafts, reply, room: room.0 }).err();
+        PendingAll { ids, answer: refused.map_or(Ok(answer), Err) }
     }
 
     /// Makes groups or subscriptions durable: all of them, or an error.
@@ -254,21 +305,30 @@ impl Committer {
         }
     }
 
-    async fn wait_for_room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
-        // More than the whole queue is admitted alone.
-        let permits = bytes.clamp(1, self.capacity) as u32;
-        // Free room is given to those who wait first, so taking it is no jumping of the queue.
-        if let Ok(room) = self.room.clone().try_acquire_many_owned(permits) {
+    /// Room for so many bytes, if there is some at once. Free room is given to those who wait first, so taking it is no
+    /// jumping of the queue.
+    pub fn try_room(&self, bytes: usize) -> Option<Room> {
+        self.room.clone().try_acquire_many_owned(self.permits(bytes)).ok().map(Room)
+    }
+
+    /// Room for so many bytes. Those who ask get it in the order in which they asked.
+    pub async fn wait_for_room(&self, bytes: usize) -> Result<Room> {
+        if let Some(room) = self.try_room(bytes) {
             return Ok(room);
         }
-        let acquire = self.room.clone().acquire_many_owned(permits);
+        let acquire = self.room.clone().acquire_many_owned(self.permits(bytes));
         match tokio::time::timeout(Duration::from_millis(self.timeout), acquire).await {
-            Ok(Ok(room)) => Ok(room),
+            Ok(Ok(room)) => Ok(Room(room)),
             Ok(Err(_)) => Err(stopped()),
             Err(_) => Err(Error::unavailable(
                 "the store does not keep up: the event was not stored, try again later",
             )),
         }
+    }
+
+    /// More than the whole queue is admitted alone.
+    fn permits(&self, bytes: usize) -> u32 {
+        bytes.clamp(1, self.capacity) as u32
     }
 
     fn enqueue(&self, now: Millis, item: Item) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::Millis;
 use crate::clock::Clock;
-use crate::committer::{Committer, Receipt};
+use crate::committer::{Committer, Pending, PendingAll, Receipt};
 use crate::config;
 use crate::config::{Config, TopicRules};
 use crate::fan::Fans;
@@ -14,11 +14,14 @@ use crate::saver::Saver;
 use crate::store::{Bounds, EventStore, Image};
 use crate::topic::{TailBudget, Topic};
 use foldhash::fast::RandomState;
+use futures_core::future::BoxFuture;
 use hashbrown::HashMap;
 use hub_proto::{Draft, Error, IdGenerator, NewEvent, Result, TopicName};
 use parking_lot::RwLock;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -51,6 +54,49 @@ pub(crate) struct Engine {
     user_topics: AtomicUsize,
     /// The wall clock and the steady clock when the hub started.
     started: (Millis, Millis),
+}
+
+/// Events that were checked, each with its topic.
+type Drafts = Vec<(Arc<Topic>, Draft)>;
+
+/// How events come into line: see [`Bus::submit`](crate::Bus::submit).
+pub enum Submission<P> {
+    /// They are in line.
+    Queued(P),
+    /// There is no room; this waits for some, and then they are.
+    Crowded(BoxFuture<'static, Result<P>>),
+}
+
+/// The answers to several events, see [`Bus::submit_all`](crate::Bus::submit_all).
+#[derive(Debug)]
+pub struct PendingBatch {
+    /// The errors of those that were bad in themselves.
+    results: Vec<Option<Error>>,
+    /// The others, if there are any.
+    rest: Option<PendingAll>,
+}
+
+impl Future for PendingBatch {
+    type Output = Vec<Result<Receipt>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let receipts = match &mut self.rest {
+            Some(rest) => ready!(Pin::new(rest).poll(context)),
+            None => Vec::new(),
+        };
+        Poll::Ready(merged(std::mem::take(&mut self.results), receipts))
+    }
+}
+
+/// Errors in their places, receipts in the others.
+fn merged(results: Vec<Option<Error>>, receipts: Vec<Result<Receipt>>) -> Vec<Result<Receipt>> {
+    let mut receipts = receipts.into_iter();
+    let lost = || Err(Error::internal("an event was not answered"));
+    let merge = |error: Option<Error>| match error {
+        Some(error) => Err(error),
+        None => receipts.next().unwrap_or_else(lost),
+    };
+    results.into_iter().map(merge).collect()
 }
 
 /// Who brings a topic into being.
@@ -208,8 +254,50 @@ impl Engine {
         self.committer.publish(topic, draft, self.clock.steady()).await
     }
 
+    /// Puts an event in line.
+    pub fn submit(self: &Arc<Self>, event: NewEvent) -> Result<Submission<Pending>> {
+        let (topic, draft) = self.draft(event)?;
+        let now = self.clock.steady();
+        if let Some(room) = self.committer.try_room(draft.len()) {
+            return self.committer.publish_in(room, topic, draft, now).map(Submission::Queued);
+        }
+        let engine = self.clone();
+        Ok(Submission::Crowded(Box::pin(async move {
+            let room = engine.committer.wait_for_room(draft.len()).await;
+            let room = room.map_err(|error| error.with_id(draft.id()))?;
+            engine.committer.publish_in(room, topic, draft, now)
+        })))
+    }
+
+    /// Puts several events in line. What is bad in itself does not hold up the others.
+    pub fn submit_all(self: &Arc<Self>, events: Vec<NewEvent>) -> Submission<PendingBatch> {
+        let (drafts, results) = self.drafts(events);
+        if drafts.is_empty() {
+            return Submission::Queued(PendingBatch { results, rest: None });
+        }
+        let now = self.clock.steady();
+        let bytes = drafts.iter().map(|(_, draft)| draft.len()).sum();
+        if let Some(room) = self.committer.try_room(bytes) {
+            let rest = Some(self.committer.publish_all_in(room, drafts, now));
+            return Submission::Queued(PendingBatch { results, rest });
+        }
+        let engine = self.clone();
+        Submission::Crowded(Box::pin(async move {
+            let room = engine.committer.wait_for_room(bytes).await?;
+            let rest = Some(engine.committer.publish_all_in(room, drafts, now));
+            Ok(PendingBatch { results, rest })
+        }))
+    }
+
     /// Each event has a result of its own; what is bad in itself does not hold up the others.
     pub async fn publish_all(self: &Arc<Self>, events: Vec<NewEvent>) -> Vec<Result<Receipt>> {
+        let (drafts, results) = self.drafts(events);
+        let receipts = self.committer.publish_all(drafts, self.clock.steady()).await;
+        merged(results, receipts)
+    }
+
+    /// The drafts of good events, and the errors of bad ones in their places.
+    fn drafts(self: &Arc<Self>, events: Vec<NewEvent>) -> (Drafts, Vec<Option<Error>>) {
         let mut results = Vec::with_capacity(events.len());
         let mut drafts = Vec::with_capacity(events.len());
         for event in events {
@@ -218,12 +306,10 @@ impl Engine {
                     drafts.push(draft);
                     results.push(None);
                 }
-                Err(error) => results.push(Some(Err(error))),
+                Err(error) => results.push(Some(error)),
             }
         }
-        let mut receipts = self.committer.publish_all(drafts, self.clock.steady()).await.into_iter();
-        let lost = || Err(Error::internal("an event was not answered"));
-        results.into_iter().map(|result| result.or_else(|| receipts.next()).unwrap_or_else(lost)).collect()
+        (drafts, results)
     }
 
     // ---- tasks, members ----

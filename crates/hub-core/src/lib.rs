@@ -37,8 +37,9 @@ mod topic;
 
 pub use bus::{Bus, BusBuilder};
 pub use clock::{Clock, SystemClock};
-pub use committer::Receipt;
+pub use committer::{Pending, Receipt};
 pub use config::{Config, TopicDurability, TopicSettings};
+pub use engine::{PendingBatch, Submission};
 pub use group::delivery::Delivery;
 pub use group::options::{Filter, GroupOptions, GroupRequest, Ordering};
 pub use group::status::{GroupStatus, Reason};

@@ -155,7 +155,7 @@ impl FromStr for Code {
 }
 
 /// A value from outside, for an error message: quoted, escaped, and cut to a length a log line can bear.
-pub(crate) fn shown(value: &str) -> String {
+pub fn shown(value: &str) -> String {
     let cut = Shortened { text: value, max: 48 };
     format!("{:?}", cut.to_string())
 }

@@ -8,6 +8,8 @@ mod number;
 
 pub use canonical::canonical;
 
+use bytes::BufMut;
+
 /// The nesting of arrays and objects: 0 for a number, 1 for `[]`, 2 for `{"a":[]}`.
 ///
 /// ```
@@ -62,24 +64,24 @@ pub fn same(a: &[u8], b: &[u8]) -> bool {
 /// hub_proto::json::write_str(&mut out, "say \"hé\"\n");
 /// assert_eq!(out, r#""say \"hé\"\n""#.as_bytes());
 /// ```
-pub fn write_str(out: &mut Vec<u8>, s: &str) {
-    out.push(b'"');
+pub fn write_str(out: &mut impl BufMut, s: &str) {
+    out.put_u8(b'"');
     let bytes = s.as_bytes();
     let mut copied = 0;
     for (at, &byte) in bytes.iter().enumerate() {
         if byte >= 0x20 && byte != b'"' && byte != b'\\' {
             continue;
         }
-        out.extend_from_slice(&bytes[copied..at]);
+        out.put_slice(&bytes[copied..at]);
         write_escape(out, byte);
         copied = at + 1;
     }
-    out.extend_from_slice(&bytes[copied..]);
-    out.push(b'"');
+    out.put_slice(&bytes[copied..]);
+    out.put_u8(b'"');
 }
 
 /// Appends the escape of a byte that may not stand in a JSON string as it is.
-fn write_escape(out: &mut Vec<u8>, byte: u8) {
+fn write_escape(out: &mut impl BufMut, byte: u8) {
     let short = match byte {
         b'"' | b'\\' => byte,
         0x08 => b'b',
@@ -89,20 +91,20 @@ fn write_escape(out: &mut Vec<u8>, byte: u8) {
         0x0d => b'r',
         _ => return write_unicode_escape(out, u16::from(byte)),
     };
-    out.extend_from_slice(&[b'\\', short]);
+    out.put_slice(&[b'\\', short]);
 }
 
 /// Appends `\uXXXX`.
-fn write_unicode_escape(out: &mut Vec<u8>, unit: u16) {
+fn write_unicode_escape(out: &mut impl BufMut, unit: u16) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    out.extend_from_slice(b"\\u");
+    out.put_slice(b"\\u");
     for shift in [12, 8, 4, 0] {
-        out.push(HEX[usize::from(unit >> shift & 0xf)]);
+        out.put_u8(HEX[usize::from(unit >> shift & 0xf)]);
     }
 }
 
 /// Appends a number in decimal.
-pub(crate) fn write_u64(out: &mut Vec<u8>, mut n: u64) {
+pub fn write_u64(out: &mut impl BufMut, mut n: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     loop {
@@ -113,7 +115,7 @@ pub(crate) fn write_u64(out: &mut Vec<u8>, mut n: u64) {
             break;
         }
     }
-    out.extend_from_slice(&digits[at..]);
+    out.put_slice(&digits[at..]);
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ mod pattern;
 mod payload;
 
 pub use draft::Draft;
-pub use error::{Code, Error, Result};
+pub use error::{Code, Error, Result, shown};
 pub use event::Event;
 pub use id::{EventId, IdGenerator};
 pub use name::{GroupName, Key, TopicName};

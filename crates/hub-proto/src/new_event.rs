@@ -105,6 +105,28 @@ impl NewEvent {
         Self::read(json, Some(json))
     }
 
+    /// Puts an event together from the fields of a frame, whose text serde_json has read: the payload stays a part of the
+    /// frame, and keeps it in memory.
+    ///
+    /// # Errors
+    /// As for [`NewEvent::from_wire`].
+    pub fn from_fields(
+        frame: &Bytes,
+        topic: &str,
+        payload: &RawValue,
+        opts: Option<&RawValue>,
+    ) -> Result<Self> {
+        let options = match opts {
+            Some(opts) => object(&mut serde_json::Deserializer::from_str(opts.get())).map_err(|err| {
+                explain::explain(frame).unwrap_or_else(|| Error::from_json_error("publish: opts", &err))
+            })?,
+            None => None,
+        };
+        let payload = Payload::of_raw(payload, Some(frame));
+        payload.check_depth()?;
+        Ok(Self { topic: TopicName::parse(topic)?, payload, options: options.unwrap_or_default() })
+    }
+
     fn read(json: &[u8], frame: Option<&Bytes>) -> Result<Self> {
         // Derived readers take an array for an object.
         let is_object = json.trim_ascii_start().first() == Some(&b'{');

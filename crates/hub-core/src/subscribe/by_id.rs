@@ -5,7 +5,7 @@ use crate::Millis;
 use crate::group::delivery::Delivery;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use hub_proto::{Error, Event, EventId, Result};
+use hub_proto::{Error, Event, EventId, Result, TopicName};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -103,6 +103,11 @@ impl ById {
             self.sweep_at = SWEEP.max(2 * self.in_hand.len());
         }
         Some(handed)
+    }
+
+    /// The topic of the event `id`, if it was handed out here and is not settled.
+    pub fn topic_of(&self, id: EventId) -> Option<&TopicName> {
+        self.in_hand.get(&id).map(|delivery| delivery.event().topic())
     }
 
     /// Settles the event `id`; `attempt` refuses when the event was delivered again since.

@@ -100,8 +100,9 @@ impl Subscribe {
 
     /// Joins a durable group: each event goes to one of its members, until it is acked.
     pub fn group(self, name: &str) -> SubscribeGroup {
-        let member =
-            MemberOptions { ack_timeout: self.engine.config.ack_timeout, ..MemberOptions::default() };
+        let config = &self.engine.config;
+        let (ack_timeout, max_bytes) = (config.ack_timeout, config.member_bytes);
+        let member = MemberOptions { ack_timeout, max_bytes, ..MemberOptions::default() };
         let request = GroupRequest { filter: self.filter, ..GroupRequest::default() };
         SubscribeGroup {
             engine: self.engine,
@@ -137,6 +138,7 @@ impl Subscribe {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemberOptions {
     pub max_in_flight: usize,
+    pub max_bytes: usize,
     pub ack_timeout: Millis,
     pub concurrency: usize,
     pub batch_size: usize,
@@ -145,7 +147,14 @@ pub(crate) struct MemberOptions {
 
 impl Default for MemberOptions {
     fn default() -> Self {
-        Self { max_in_flight: 1000, ack_timeout: 30_000, concurrency: 1, batch_size: 100, manual_ack: false }
+        Self {
+            max_in_flight: 1000,
+            max_bytes: 4 << 20,
+            ack_timeout: 30_000,
+            concurrency: 1,
+            batch_size: 100,
+            manual_ack: false,
+        }
     }
 }
 
@@ -210,6 +219,12 @@ impl SubscribeGroup {
         self
     }
 
+    /// The most bytes of events that wait for this member; [`Config::member_bytes`](crate::Config) unless set.
+    pub fn max_bytes(mut self, max_bytes: usize) -> Self {
+        self.member.max_bytes = max_bytes;
+        self
+    }
+
     /// How long this member may take for an event before it goes to another.
     pub fn ack_timeout(mut self, millis: Millis) -> Self {
         self.member.ack_timeout = millis;
@@ -239,7 +254,7 @@ impl SubscribeGroup {
         self.check()?;
         self.engine.check_running()?;
         let group = GroupName::parse(&self.group)?;
-        let mailbox = Arc::new(Mailbox::new(self.member.max_in_flight, self.engine.config.member_bytes));
+        let mailbox = Arc::new(Mailbox::new(self.member.max_in_flight, self.member.max_bytes));
         let id = self.engine.new_member();
         let place = match self.target.check()? {
             Checked::One(topic) => {
@@ -294,6 +309,7 @@ impl SubscribeGroup {
             _ => Ok(()),
         };
         limit("maxInFlight", self.member.max_in_flight as u64, 100_000)?;
+        limit("maxBytes", self.member.max_bytes as u64, u32::MAX.into())?;
         limit("batchSize", self.member.batch_size as u64, 100_000)?;
         limit("concurrency", self.member.concurrency as u64, 100_000)?;
         limit("ackTimeoutMs", self.member.ack_timeout, limits::MAX_DELAY_MS)

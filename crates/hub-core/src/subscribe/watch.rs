@@ -144,6 +144,11 @@ impl Watch {
         }
     }
 
+    /// The next event if it was read already.
+    pub fn queued(&mut self) -> Option<Watched> {
+        self.queue.pop_front()
+    }
+
     fn add(&mut self, topic: Arc<Topic>, pos: u64) {
         let (at, signal) = (self.feeds.len(), self.signal.clone());
         let wake = Arc::new(move || {

@@ -1,0 +1,313 @@
+//! Writing frames. They are put together from text that is there already: an event's bytes are those of the log.
+
+use super::request::{Corr, Name};
+use axum::extract::ws::{Message, Utf8Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
+use hub_core::{Event, Handed, Millis, Receipt};
+use hub_proto::{Error, EventId, TopicName, json};
+
+/// Frames are written into pieces of this size, and cut out of them.
+const PIECE: usize = 16 << 10;
+
+/// A frame in the making, and the text behind it that is still free.
+#[derive(Default)]
+pub(crate) struct Writer {
+    text: BytesMut,
+}
+
+impl Writer {
+    /// Begins a frame that takes about so many bytes.
+    fn frame(&mut self, bytes: usize) -> &mut BytesMut {
+        if self.text.capacity() < bytes {
+            // What is left of the old piece is given up once its frames are gone.
+            self.text = BytesMut::with_capacity(bytes.max(PIECE));
+        }
+        &mut self.text
+    }
+
+    /// The frame that was begun. Everything in it is JSON that was checked, or written here.
+    fn done(&mut self) -> Message {
+        let text = Utf8Bytes::try_from(self.text.split().freeze());
+        Message::Text(text.unwrap_or_else(|_| Utf8Bytes::from_static(NOT_TEXT)))
+    }
+
+    /// Nothing is written at the moment: an idle connection needs no piece.
+    pub fn rest(&mut self) {
+        self.text = BytesMut::new();
+    }
+
+    fn answer(&mut self, op: &str, corr: &Corr, bytes: usize) -> &mut BytesMut {
+        let corr_bytes = corr.0.as_ref().map_or(0, Bytes::len);
+        let text = self.frame(bytes + corr_bytes + 64);
+        text.put_slice(b"{\"op\":\"");
+        text.put_slice(op.as_bytes());
+        text.put_u8(b'"');
+        if let Some(corr) = &corr.0 {
+            text.put_slice(b",\"corr\":");
+            text.put_slice(corr);
+        }
+        text
+    }
+
+    /// `OK` and nothing else.
+    pub fn ok(&mut self, corr: &Corr) -> Message {
+        self.answer("OK", corr, 0).put_u8(b'}');
+        self.done()
+    }
+
+    /// `OK` to an AUTH.
+    pub fn authenticated(&mut self, corr: &Corr, subject: Option<&str>, expires: Option<Millis>) -> Message {
+        let text = self.answer("OK", corr, 64 + 6 * subject.map_or(0, str::len));
+        if let Some(subject) = subject {
+            text.put_slice(b",\"sub\":");
+            string(text, subject);
+        }
+        if let Some(expires) = expires {
+            // As in the token: in seconds.
+            field(text, "exp", expires / 1000);
+        }
+        text.put_u8(b'}');
+        self.done()
+    }
+
+    /// `OK` to a PUBLISH.
+    pub fn published(&mut self, corr: &Corr, receipt: &Receipt) -> Message {
+        let text = self.answer("OK", corr, 160);
+        text.put_u8(b',');
+        put_receipt(text, receipt);
+        text.put_u8(b'}');
+        self.done()
+    }
+
+    /// `OK` to a PUBLISH of several events.
+    pub fn published_all(&mut self, corr: &Corr, results: &[Result<Receipt, Error>]) -> Message {
+        let text = self.answer("OK", corr, 200 * results.len() + 16);
+        text.put_slice(b",\"results\":[");
+        for (at, result) in results.iter().enumerate() {
+            text.put_slice(if at == 0 { b"{" } else { b",{" });
+            match result {
+                Ok(receipt) => put_receipt(text, receipt),
+                Err(error) => put_error(text, error),
+            }
+            text.put_u8(b'}');
+        }
+        text.put_slice(b"]}");
+        self.done()
+    }
+
+    /// `OK` to an ACK or NACK of one event.
+    pub fn settled(&mut self, corr: &Corr, id: EventId) -> Message {
+        let text = self.answer("OK", corr, 64);
+        text.put_u8(b',');
+        put_id(text, id);
+        text.put_u8(b'}');
+        self.done()
+    }
+
+    /// `OK` to an ACK of several.
+    pub fn acked(&mut self, corr: &Corr, acked: usize, unknown: &[EventId]) -> Message {
+        let text = self.answer("OK", corr, 64 + 40 * unknown.len());
+        field(text, "acked", acked as u64);
+        put_unknown(text, unknown);
+        text.put_u8(b'}');
+        self.done()
+    }
+
+    /// `OK` to a MODACK.
+    pub fn extended(&mut self, corr: &Corr, left: Millis, unknown: &[EventId]) -> Message {
+        let text = self.answer("OK", corr, 64 + 40 * unknown.len());
+        field(text, "ack_deadline_ms", left);
+        if !unknown.is_empty() {
+            put_unknown(text, unknown);
+        }
+        text.put_u8(b'}');
+        self.done()
+    }
+
+    /// `ERR`.
+    pub fn failed(&mut self, corr: &Corr, error: &Error) -> Message {
+        let text = self.answer("ERR", corr, 128 + 2 * error.msg.len());
+        text.put_u8(b',');
+        put_error(text, error);
+        text.put_u8(b'}');
+        self.done()
+    }
+
+    /// `ERR` to an ACK of several of which some are not known.
+    pub fn unknown(&mut self, corr: &Corr, error: &Error, unknown: &[EventId]) -> Message {
+        let text = self.answer("ERR", corr, 128 + 2 * error.msg.len() + 40 * unknown.len());
+        text.put_u8(b',');
+        put_error(text, error);
+        put_unknown(text, unknown);
+        text.put_u8(b'}');
+        self.done()
+    }
+
+    /// `ERR` that ends a subscription.
+    pub fn ended(&mut self, name: &Name, error: &Error) -> Message {
+        let names = name.topic.len() + name.group.as_deref().map_or(0, str::len);
+        let text = self.answer("ERR", &Corr::default(), 128 + 2 * error.msg.len() + 6 * names);
+        text.put_u8(b',');
+        put_error(text, error);
+        put_name(text, name);
+        text.put_u8(b'}');
+        self.done()
+    }
+
+    /// `LAGGED`: `topic` is the subscription's, `of` the topic of which events were missed.
+    pub fn lagged(&mut self, name: &Name, of: &TopicName, missed: u64) -> Message {
+        let text = self.answer("LAGGED", &Corr::default(), 64 + 6 * name.topic.len() + of.len());
+        put_name(text, name);
+        if of.as_str() != name.topic {
+            text.put_slice(b",\"of\":");
+            string(text, of);
+        }
+        field(text, "missed", missed);
+        text.put_u8(b'}');
+        self.done()
+    }
+
+    /// `EVENT`, or a part of `EVENTS`.
+    pub fn event(&mut self, heading: &Heading, event: &Event, lease: Option<Lease>) -> Message {
+        let text = self.frame(heading.single.len() + event.json().len() + CONTEXT);
+        text.put_slice(&heading.single);
+        put_event(text, event, lease);
+        text.put_u8(b'}');
+        self.done()
+    }
+
+    /// Begins `EVENTS`.
+    pub fn begin_events(&mut self, heading: &Heading, bytes: usize) {
+        self.frame(heading.several.len() + bytes).put_slice(&heading.several);
+    }
+
+    /// One of them.
+    pub fn add_event(&mut self, first: bool, event: &Event, lease: Option<Lease>) {
+        self.text.reserve(event.json().len() + CONTEXT);
+        self.text.put_slice(if first { b"{\"event\":" } else { b",{\"event\":" });
+        put_event(&mut self.text, event, lease);
+        self.text.put_u8(b'}');
+    }
+
+    /// Ends it.
+    pub fn end_events(&mut self) -> Message {
+        self.text.put_slice(b"]}");
+        self.done()
+    }
+}
+
+/// Said instead of a frame that is no text, which cannot happen: it is made of nothing but text.
+const NOT_TEXT: &str = r#"{"op":"ERR","code":"internal","msg":"a frame could not be written"}"#;
+
+/// The most bytes around an event.
+const CONTEXT: usize = 128;
+
+/// What the frames of one subscription begin with.
+#[derive(Debug)]
+pub(crate) struct Heading {
+    single: Box<[u8]>,
+    several: Box<[u8]>,
+}
+
+impl Heading {
+    pub fn new(name: &Name) -> Self {
+        let begin = |op: &str, rest: &[u8]| {
+            let mut text = BytesMut::new();
+            text.put_slice(b"{\"op\":\"");
+            text.put_slice(op.as_bytes());
+            text.put_u8(b'"');
+            put_name(&mut text, name);
+            text.put_slice(rest);
+            text.to_vec().into_boxed_slice()
+        };
+        Self { single: begin("EVENT", b",\"event\":"), several: begin("EVENTS", b",\"events\":[") }
+    }
+}
+
+/// What a consumer has to know about an event that is leased to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lease {
+    pub attempt: u32,
+    pub max_attempts: u32,
+    pub ack_timeout: Millis,
+}
+
+impl Lease {
+    pub fn of(handed: &Handed, ack_timeout: Millis) -> Self {
+        Self { attempt: handed.attempt, max_attempts: handed.max_attempts, ack_timeout }
+    }
+}
+
+fn put_event(text: &mut BytesMut, event: &Event, lease: Option<Lease>) {
+    text.put_slice(event.json());
+    if let Some(Lease { attempt, max_attempts, ack_timeout }) = lease {
+        text.put_slice(b",\"ctx\":{\"attempt\":");
+        number(text, attempt.into());
+        field(text, "maxAttempts", max_attempts.into());
+        field(text, "ack_deadline_ms", ack_timeout);
+        text.put_u8(b'}');
+    }
+}
+
+fn put_name(text: &mut BytesMut, name: &Name) {
+    text.put_slice(b",\"topic\":");
+    string(text, &name.topic);
+    if let Some(group) = &name.group {
+        text.put_slice(b",\"group\":");
+        string(text, group);
+    }
+}
+
+fn put_id(text: &mut BytesMut, id: EventId) {
+    text.put_slice(b"\"id\":\"");
+    text.put_slice(id.encode(&mut [0; 36]).as_bytes());
+    text.put_u8(b'"');
+}
+
+fn put_receipt(text: &mut BytesMut, receipt: &Receipt) {
+    put_id(text, receipt.id);
+    field(text, "seq", receipt.seq);
+    field(text, "ts", receipt.ts);
+    text.put_slice(b",\"durable\":\"");
+    text.put_slice(receipt.durable.as_str().as_bytes());
+    text.put_slice(if receipt.duplicate { b"\",\"duplicate\":true" } else { b"\"" });
+}
+
+fn put_error(text: &mut BytesMut, error: &Error) {
+    text.put_slice(b"\"code\":\"");
+    text.put_slice(error.code.as_str().as_bytes());
+    text.put_slice(b"\",\"msg\":");
+    string(text, &error.msg);
+    if let Some(id) = error.id {
+        text.put_u8(b',');
+        put_id(text, id);
+    }
+    if let Some(millis) = error.retry_after_ms {
+        field(text, "retry_after_ms", millis);
+    }
+}
+
+fn put_unknown(text: &mut BytesMut, unknown: &[EventId]) {
+    text.put_slice(b",\"unknown\":[");
+    for (at, id) in unknown.iter().enumerate() {
+        text.put_slice(if at == 0 { b"\"" } else { b",\"" });
+        text.put_slice(id.encode(&mut [0; 36]).as_bytes());
+        text.put_u8(b'"');
+    }
+    text.put_u8(b']');
+}
+
+fn field(text: &mut BytesMut, name: &str, value: u64) {
+    text.put_slice(b",\"");
+    text.put_slice(name.as_bytes());
+    text.put_slice(b"\":");
+    number(text, value);
+}
+
+fn number(text: &mut BytesMut, value: u64) {
+    json::write_u64(text, value);
+}
+
+fn string(text: &mut BytesMut, value: &str) {
+    json::write_str(text, value);
+}

@@ -1,0 +1,419 @@
+//! Carrying out requests.
+
+use super::publishing::Answer;
+use super::request::{Corr, Ids, Name, Options, Request};
+use super::session::{Done, Phase, Session, Subscribed, Who};
+use super::subscriptions::{Feed, Found, Reads, Watching};
+use crate::acl::{Action, Target};
+use crate::auth::Identity;
+use hub_core::{ById, Submission};
+use hub_proto::{Code, Error, EventId, GroupName, NewEvent, Pattern, Result, TopicName, limits, shown};
+use std::sync::Arc;
+
+/// The least that a subscription may have waiting for it, in bytes.
+const LEAST_BYTES: usize = 64 << 10;
+
+impl Session {
+    /// Carries out a request, or begins to. Requests that take their time hold up the next one.
+    pub(super) fn handle(&mut self, corr: Corr, request: Request) {
+        if let Err(error) = self.may_ask(&request) {
+            return self.refuse(&corr, &error);
+        }
+        match request {
+            Request::Publish(event) => self.publish(corr, *event),
+            Request::PublishAll(events) => self.publish_all(corr, events),
+            Request::Ack { of, ids: Ids::One(id), attempt } => {
+                let acked = self.settle(&of, id, |feed| feed.ack(id, attempt));
+                self.settled(&corr, id, acked);
+            }
+            Request::Ack { of, ids: Ids::Several(ids), attempt } => self.ack_all(&corr, &of, &ids, attempt),
+            Request::Nack { of, id, attempt, reason, delay_ms } => {
+                let cut = &reason[..reason.floor_char_boundary(limits::REASON_BYTES)];
+                let nacked = self.settle(&of, id, |feed| feed.nack(id, attempt, delay_ms, cut));
+                self.settled(&corr, id, nacked);
+            }
+            Request::Modack { of, ids, attempt, extend_ms } => {
+                self.extend(&corr, &of, ids, attempt, extend_ms)
+            }
+            Request::Subscribe(name, options) => {
+                if let Err(error) = self.subscribe(&corr, name, *options) {
+                    self.refuse(&corr, &error);
+                }
+            }
+            Request::Unsubscribe(name) => match self.subscriptions.remove(&name) {
+                Some(slot) => {
+                    if let Feed::Group(feed) = slot.feed {
+                        feed.close();
+                    }
+                    self.ok(&corr);
+                }
+                None => self.refuse(&corr, &not_subscribed(&name)),
+            },
+            Request::Pause(name) => self.set_paused(&corr, &name, true),
+            Request::Resume(name) => self.set_paused(&corr, &name, false),
+            Request::Auth { token } => {
+                let auth = self.hub.auth().clone();
+                self.job =
+                    Some(Box::pin(
+                        async move { Done::Identified(corr, auth.identify(token.as_deref()).await) },
+                    ));
+            }
+        }
+    }
+
+    /// Whether the session is in a state for this request, and has room for it in its rates.
+    fn may_ask(&mut self, request: &Request) -> Result<()> {
+        let settles = matches!(request, Request::Ack { .. } | Request::Nack { .. } | Request::Modack { .. });
+        let ends = matches!(request, Request::Unsubscribe(_) | Request::Pause(_));
+        match (&self.who, request) {
+            (_, Request::Auth { .. }) => {}
+            (None, _) => {
+                let msg = "say who you are first: {\"op\":\"AUTH\",\"token\":…}";
+                return Err(Error::new(Code::Unauthorized, msg));
+            }
+            (Some(Who { expired: Some(_), .. }), _) if !settles => {
+                let msg = "the token has expired; send AUTH with a new one";
+                return Err(Error::new(Code::TokenExpired, msg));
+            }
+            _ => {}
+        }
+        if self.phase != Phase::Open && !settles && !ends {
+            return Err(Error::unavailable("the hub is stopping; come back in a moment"));
+        }
+        let counted_apart = matches!(request, Request::Publish(_) | Request::PublishAll(_));
+        if !settles && !counted_apart {
+            self.meter.take_one()?;
+        }
+        Ok(())
+    }
+
+    /// A request that took its time is done.
+    pub(super) fn finish(&mut self, done: Done) {
+        match done {
+            Done::Identified(corr, Ok(identity)) => self.identified(&corr, identity),
+            Done::Identified(corr, Err(error)) => self.refuse(&corr, &error),
+            Done::Submitted(corr, answer) => self.publishing.push(corr, answer),
+            Done::Subscribed(corr, subscribed) => self.subscribed(&corr, *subscribed),
+        }
+    }
+
+    fn ok(&mut self, corr: &Corr) {
+        let message = self.writer.ok(corr);
+        self.send(message);
+    }
+
+    // ---- AUTH ----
+
+    fn identified(&mut self, corr: &Corr, identity: Identity) {
+        if let Some(who) = &self.who
+            && who.identity.subject != identity.subject
+        {
+            let msg = "this token is somebody else's (its sub differs); open another connection for it";
+            return self.refuse(corr, &Error::new(Code::JwtInvalid, msg));
+        }
+        let was_expired = self.who.as_ref().is_some_and(|who| who.expired.is_some());
+        self.meter.identify(identity.subject.as_deref());
+        let message = self.writer.authenticated(corr, identity.subject.as_deref(), identity.expires);
+        self.send(message);
+        let policy = identity.policy.clone();
+        self.who = Some(Who { identity, policy, publishes_to: None, expired: None });
+        self.check_rights();
+        if was_expired {
+            for slot in self.subscriptions.iter_mut().filter(|slot| !slot.paused) {
+                if let Feed::Group(feed) = &slot.feed {
+                    feed.subscription().resume();
+                }
+            }
+        }
+    }
+
+    // ---- PUBLISH ----
+
+    fn publish(&mut self, corr: Corr, event: NewEvent) {
+        let answer = match self.submit(event) {
+            Ok(Submission::Queued(pending)) => Answer::One(pending),
+            Ok(Submission::Crowded(room)) => {
+                self.job = Some(Box::pin(async move {
+                    Done::Submitted(corr, room.await.map_or_else(Answer::Refused, Answer::One))
+                }));
+                return;
+            }
+            Err(error) => {
+                self.count(&error);
+                Answer::Refused(error)
+            }
+        };
+        self.publishing.push(corr, answer);
+    }
+
+    fn submit(&mut self, event: NewEvent) -> Result<Submission<hub_core::Pending>> {
+        self.check_publish(&event.topic)?;
+        self.meter.take(std::iter::once(&event.topic))?;
+        self.strikes = self.strikes.saturating_sub(1);
+        self.hub.bus().submit(event)
+    }
+
+    fn publish_all(&mut self, corr: Corr, events: Vec<Result<NewEvent>>) {
+        let mut good = Vec::with_capacity(events.len());
+        let mut refused = Vec::with_capacity(events.len());
+        for event in events {
+            let event = event.and_then(|event| self.check_publish(&event.topic).map(|()| event));
+            refused.push(match event {
+                Ok(event) => {
+                    good.push(event);
+                    None
+                }
+                Err(error) => Some(error),
+            });
+        }
+        if let Err(error) = self.meter.take(good.iter().map(|event| &event.topic)) {
+            self.count(&error);
+            return self.publishing.push(corr, Answer::Refused(error));
+        }
+        self.strikes = self.strikes.saturating_sub(1);
+        match self.hub.bus().submit_all(good) {
+            Submission::Queued(pending) => self.publishing.push(corr, Answer::Several(refused, pending)),
+            Submission::Crowded(room) => {
+                self.job = Some(Box::pin(async move {
+                    let several = |pending| Answer::Several(refused, pending);
+                    Done::Submitted(corr, room.await.map_or_else(Answer::Refused, several))
+                }));
+            }
+        }
+    }
+
+    fn check_publish(&mut self, topic: &TopicName) -> Result<()> {
+        let Some(who) = &mut self.who else { return Err(forbidden(Action::Publish, topic, None)) };
+        if who.publishes_to.as_ref() == Some(topic) {
+            return Ok(());
+        }
+        if !who.policy.allows(Action::Publish, Target::Topic(topic), None) {
+            return Err(forbidden(Action::Publish, topic, None));
+        }
+        who.publishes_to = Some(topic.clone());
+        Ok(())
+    }
+
+    // ---- SUBSCRIBE ----
+
+    fn subscribe(&mut self, corr: &Corr, name: Name, options: Options) -> Result<()> {
+        let max = self.settings.limits.subscriptions;
+        if self.subscriptions.has(&name) {
+            let msg =
+                format!("this connection has a subscription to {}{}", shown(&name.topic), of_group(&name));
+            return Err(Error::new(Code::AlreadySubscribed, msg));
+        }
+        if self.subscriptions.len() >= max {
+            let msg = format!(
+                "this connection has {max} subscriptions, which is the limit; use a pattern or another connection"
+            );
+            return Err(Error::bad_request(msg));
+        }
+        if let Some(group) = &name.group {
+            GroupName::parse(group)?;
+        }
+        let reads = reads(&name, &options)?;
+        let who = self.who.as_ref();
+        if !who.is_some_and(|who| reads.allowed(&who.policy, name.group.as_deref())) {
+            return Err(forbidden(Action::Subscribe, &name.topic, name.group.as_deref()));
+        }
+        let bus = self.hub.bus();
+        let subscribe = match &options.topics {
+            Some(topics) => bus.subscribe_all(&name.topic, topics.iter().map(String::as_str)),
+            None => bus.subscribe(&name.topic),
+        };
+        let subscribe = subscribe.from(options.from);
+        let ack_timeout = options.ack_timeout.unwrap_or(bus.config().ack_timeout);
+        let batch_size = options.batch_size.unwrap_or(100);
+        if batch_size == 0 || batch_size > limits::BATCH_EVENTS {
+            return Err(Error::bad_request(format!(
+                "batchSize is {batch_size}; it must be 1 to {}",
+                limits::BATCH_EVENTS
+            )));
+        }
+        let batch = options.batch.then_some(batch_size);
+        let corr = corr.clone();
+        self.job = match &name.group {
+            Some(group) => {
+                // Many subscriptions of one connection share what a few may have, about.
+                let bytes = (bus.config().member_bytes / (self.subscriptions.len() + 1)).max(LEAST_BYTES);
+                let mut member =
+                    subscribe.group(group).options(options.group).ack_timeout(ack_timeout).max_bytes(bytes);
+                if let Some(max_in_flight) = options.max_in_flight {
+                    member = member.max_in_flight(max_in_flight);
+                }
+                Some(Box::pin(async move {
+                    let feed = member.open_by_id().await.map(|feed| Feed::Group(Box::new(feed)));
+                    let subscribed = Subscribed { name, feed, reads, batch, ack_timeout };
+                    Done::Subscribed(corr, Box::new(subscribed))
+                }))
+            }
+            None => {
+                if let Some(option) = options.for_group {
+                    return Err(Error::bad_request(format!(
+                        "{option} is an option of groups; name a group, or leave it out"
+                    )));
+                }
+                let subscribe = match options.group.filter {
+                    Some(filter) => subscribe.filter(filter),
+                    None => subscribe,
+                };
+                Some(Box::pin(async move {
+                    let feed =
+                        subscribe.watch().await.map(|watch| Feed::Watch(Watching::Here(Box::new(watch))));
+                    let subscribed = Subscribed { name, feed, reads, batch, ack_timeout };
+                    Done::Subscribed(corr, Box::new(subscribed))
+                }))
+            }
+        };
+        Ok(())
+    }
+
+    fn subscribed(&mut self, corr: &Corr, subscribed: Subscribed) {
+        let Subscribed { name, feed, reads, batch, ack_timeout } = subscribed;
+        let feed = match feed {
+            Ok(feed) => feed,
+            Err(error) => return self.refuse(corr, &error),
+        };
+        // Rights may have changed while it was opened.
+        let who = self.who.as_ref();
+        if !who.is_some_and(|who| reads.allowed(&who.policy, name.group.as_deref())) {
+            if let Feed::Group(feed) = feed {
+                feed.close();
+            }
+            return self.refuse(corr, &forbidden(Action::Subscribe, &name.topic, name.group.as_deref()));
+        }
+        if let (Feed::Group(feed), true) = (&feed, who.is_some_and(|who| who.expired.is_some())) {
+            feed.subscription().pause();
+        }
+        self.subscriptions.add(name, feed, reads, batch, ack_timeout);
+        self.ok(corr);
+    }
+
+    fn set_paused(&mut self, corr: &Corr, name: &Name, paused: bool) {
+        let Some(slot) = self.subscriptions.named(name) else {
+            return self.refuse(corr, &not_subscribed(name));
+        };
+        slot.paused = paused;
+        if let Feed::Group(feed) = &slot.feed {
+            match paused {
+                true => feed.subscription().pause(),
+                false => feed.subscription().resume(),
+            }
+        }
+        // A watch that rested has not been looked at.
+        self.subscriptions.ring_all();
+        self.ok(corr);
+    }
+
+    // ---- ACK, NACK, MODACK ----
+
+    fn settle<T>(&mut self, of: &Name, id: EventId, act: impl FnOnce(&mut ById) -> Result<T>) -> Result<T> {
+        match self.subscriptions.holding(of, id) {
+            Found::Holder(feed) => act(feed),
+            Found::NotHeld => {
+                let msg = format!(
+                    "event {id} is not held by this subscription: it is settled, or its time ran out"
+                );
+                Err(Error::unknown_id(msg).with_id(id))
+            }
+            Found::NotSubscribed => Err(not_subscribed(of)),
+        }
+    }
+
+    /// Answers when it failed, and when an answer was asked for.
+    fn settled(&mut self, corr: &Corr, id: EventId, settled: Result<()>) {
+        match settled {
+            Ok(()) if corr.0.is_some() => {
+                let message = self.writer.settled(corr, id);
+                self.send(message);
+            }
+            Ok(()) => {}
+            Err(error) => self.refuse(corr, &error),
+        }
+    }
+
+    fn ack_all(&mut self, corr: &Corr, of: &Name, ids: &[EventId], attempt: Option<u32>) {
+        let mut unknown = Vec::new();
+        for &id in ids {
+            match self.settle(of, id, |feed| feed.ack(id, attempt)) {
+                Ok(()) => {}
+                Err(error) if error.code == Code::UnknownId => unknown.push(id),
+                Err(error) => return self.refuse(corr, &error),
+            }
+        }
+        let message = match (&corr.0, unknown.is_empty()) {
+            (Some(_), _) => self.writer.acked(corr, ids.len() - unknown.len(), &unknown),
+            (None, true) => return,
+            (None, false) => self.writer.unknown(corr, &some_unknown(unknown.len(), ids.len()), &unknown),
+        };
+        self.send(message);
+    }
+
+    fn extend(&mut self, corr: &Corr, of: &Name, ids: Ids, attempt: Option<u32>, extend_ms: u64) {
+        let ids = match ids {
+            Ids::One(id) => vec![id],
+            Ids::Several(ids) => ids,
+        };
+        let (mut unknown, mut least, mut last) = (Vec::new(), None, None);
+        for &id in &ids {
+            match self.settle(of, id, |feed| feed.extend(id, attempt, extend_ms)) {
+                Ok(left) => least = Some(least.map_or(left, |least: u64| least.min(left))),
+                Err(error) if error.code == Code::UnknownId => {
+                    unknown.push(id);
+                    last = Some(error);
+                }
+                Err(error) => return self.refuse(corr, &error),
+            }
+        }
+        let message = match (&corr.0, least, last) {
+            (Some(_), Some(least), _) => self.writer.extended(corr, least, &unknown),
+            (_, None, Some(error)) if ids.len() == 1 => self.writer.failed(corr, &error),
+            (Some(_), None, None) => self.writer.extended(corr, extend_ms, &unknown),
+            (None, _, None) => return,
+            _ => self.writer.unknown(corr, &some_unknown(unknown.len(), ids.len()), &unknown),
+        };
+        self.send(message);
+    }
+}
+
+/// What a SUBSCRIBE reads.
+fn reads(name: &Name, options: &Options) -> Result<Reads> {
+    match &options.topics {
+        Some(topics) => {
+            let topics = topics.iter().map(|topic| TopicName::readable(topic)).collect::<Result<Vec<_>>>()?;
+            if topics.is_empty() {
+                return Err(Error::bad_request("topics is empty; name at least one"));
+            }
+            Ok(Reads::Topics(topics))
+        }
+        None if name.topic.contains('*') => Pattern::parse(&name.topic).map(Reads::Pattern),
+        None => TopicName::readable(&name.topic).map(|topic| Reads::Topics(vec![topic])),
+    }
+}
+
+fn forbidden(action: Action, topic: &str, group: Option<&str>) -> Error {
+    let group = group.map(|group| format!(" with group {}", shown(group))).unwrap_or_default();
+    let action = action.as_str();
+    let msg = format!(
+        "the token does not allow to {action} {}{group}; it needs the scope {action}:{topic}",
+        shown(topic)
+    );
+    Error::new(Code::Forbidden, msg)
+}
+
+fn not_subscribed(name: &Name) -> Error {
+    let msg = format!("this connection has no subscription to {}{}", shown(&name.topic), of_group(name));
+    Error::new(Code::NotSubscribed, msg)
+}
+
+fn of_group(name: &Name) -> String {
+    match &name.group {
+        Some(group) => format!(" with group {}", shown(group)),
+        None => " without a group".to_owned(),
+    }
+}
+
+fn some_unknown(unknown: usize, all: usize) -> Error {
+    Error::unknown_id(format!("{unknown} of {all} events are not held by this subscription"))
+}

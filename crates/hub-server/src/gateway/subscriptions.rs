@@ -1,0 +1,295 @@
+//! The subscriptions of one connection.
+//!
+//! Each has a bell of its own: who has something to deliver rings it, and only those that rang are looked at. A thousand
+//! idle ones cost nothing but their memory.
+
+use super::answer::Heading;
+use super::request::Name;
+use crate::acl::{Action, Policy, Target};
+use foldhash::fast::RandomState;
+use futures_util::future::BoxFuture;
+use futures_util::task::AtomicWaker;
+use hashbrown::{Equivalent, HashMap};
+use hub_core::{ById, Millis, Pattern, TopicName, Watch, Watched};
+use hub_proto::{EventId, Result};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// One subscription.
+pub(crate) struct Subscription {
+    pub name: Name,
+    pub heading: Heading,
+    pub feed: Feed,
+    /// Which rights it needs.
+    pub reads: Reads,
+    /// Events of one `EVENTS`; `None`: each in a frame of its own.
+    pub batch: Option<usize>,
+    pub ack_timeout: Millis,
+    /// Of a subscription without a group: the bus does not know that it rests.
+    pub paused: bool,
+    bell: Arc<Bell>,
+    waker: Waker,
+}
+
+/// Where events come from.
+pub(crate) enum Feed {
+    Group(Box<ById>),
+    Watch(Watching),
+}
+
+/// What a subscription reads, for the question whether it may.
+pub(crate) enum Reads {
+    Topics(Vec<TopicName>),
+    Pattern(Pattern),
+}
+
+impl Reads {
+    /// Whether `policy` allows it, with a group or without.
+    pub fn allowed(&self, policy: &Policy, group: Option<&str>) -> bool {
+        let ask = |target: Target<'_>| policy.allows(Action::Subscribe, target, group);
+        match self {
+            Self::Topics(topics) => topics.iter().all(|topic| ask(Target::Topic(topic))),
+            Self::Pattern(pattern) => ask(Target::Pattern(pattern)),
+        }
+    }
+}
+
+/// A watch, or the wait for its next event.
+pub(crate) enum Watching {
+    Here(Box<Watch>),
+    Waiting(BoxFuture<'static, (Box<Watch>, Result<Watched>)>),
+    /// Only within a poll.
+    Nowhere,
+}
+
+impl Watching {
+    /// The next event. What was read from the log in one go is given out without a wait.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Watched>> {
+        if let Self::Here(watch) = self
+            && let Some(watched) = watch.queued()
+        {
+            return Poll::Ready(Ok(watched));
+        }
+        let mut waiting = match std::mem::replace(self, Self::Nowhere) {
+            Self::Here(mut watch) => Box::pin(async move {
+                let watched = watch.recv().await;
+                (watch, watched)
+            }),
+            Self::Waiting(waiting) => waiting,
+            Self::Nowhere => return Poll::Pending,
+        };
+        match waiting.as_mut().poll(context) {
+            Poll::Ready((watch, watched)) => {
+                *self = Self::Here(watch);
+                Poll::Ready(watched)
+            }
+            Poll::Pending => {
+                *self = Self::Waiting(waiting);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Rung when there is something to deliver.
+struct Bell {
+    at: u32,
+    rung: AtomicBool,
+    rung_by: Arc<Rung>,
+}
+
+/// Which bells were rung, and who listens.
+#[derive(Default)]
+struct Rung {
+    list: Mutex<Vec<u32>>,
+    listener: AtomicWaker,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.rung.swap(true, AcqRel) {
+            self.rung_by.list.lock().push(self.at);
+            self.rung_by.listener.wake();
+        }
+    }
+}
+
+/// All of a connection.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    slots: Vec<Option<Subscription>>,
+    free: Vec<u32>,
+    by_name: HashMap<Name, u32, RandomState>,
+    /// Those with this group that cover several topics: an event's own topic names them, too.
+    by_group: HashMap<String, Vec<u32>, RandomState>,
+    rung: Arc<Rung>,
+    /// Rung before, not yet empty.
+    ready: VecDeque<u32>,
+}
+
+/// A name that belongs to somebody else.
+struct Borrowed<'a>(&'a str, Option<&'a str>);
+
+impl Hash for Borrowed<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // As `Name` does it.
+        self.0.hash(state);
+        self.1.hash(state);
+    }
+}
+
+impl Equivalent<Name> for Borrowed<'_> {
+    fn equivalent(&self, name: &Name) -> bool {
+        name.topic == self.0 && name.group.as_deref() == self.1
+    }
+}
+
+impl Subscriptions {
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub fn has(&self, name: &Name) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// Adds one, and looks at it as soon as possible.
+    pub fn add(&mut self, name: Name, feed: Feed, reads: Reads, batch: Option<usize>, ack_timeout: Millis) {
+        let at = self.free.pop().unwrap_or(self.slots.len() as u32);
+        let bell = Arc::new(Bell { at, rung: AtomicBool::new(true), rung_by: self.rung.clone() });
+        let waker = Waker::from(bell.clone());
+        let covers_several =
+            !matches!(&reads, Reads::Topics(topics) if topics.len() == 1 && topics[0].as_str() == name.topic);
+        if let Some(group) = name.group.as_ref().filter(|_| covers_several) {
+            self.by_group.entry(group.clone()).or_default().push(at);
+        }
+        self.by_name.insert(name.clone(), at);
+        let heading = Heading::new(&name);
+        let slot =
+            Some(Subscription { name, heading, feed, reads, batch, ack_timeout, paused: false, bell, waker });
+        match self.slots.get_mut(at as usize) {
+            Some(free) => *free = slot,
+            None => self.slots.push(slot),
+        }
+        self.ready.push_back(at);
+    }
+
+    pub fn named(&mut self, name: &Name) -> Option<&mut Subscription> {
+        let at = *self.by_name.get(name)?;
+        self.slots[at as usize].as_mut()
+    }
+
+    /// The subscription that holds the event `id`, by its own name or by the event's topic. An error says whether there is
+    /// a subscription of that name at all.
+    pub fn holding(&mut self, name: &Name, id: EventId) -> Found<'_> {
+        let (topic, group) = (name.topic.as_str(), name.group.as_deref());
+        let named = self.by_name.get(&Borrowed(topic, group)).copied();
+        let holds = |slots: &[Option<Subscription>], at: u32, own: bool| {
+            slots[at as usize].as_ref().is_some_and(|slot| match &slot.feed {
+                Feed::Group(feed) => feed.topic_of(id).is_some_and(|of| own || of.as_str() == topic),
+                Feed::Watch(_) => false,
+            })
+        };
+        let at = named.filter(|&at| holds(&self.slots, at, true)).or_else(|| {
+            let wide = self.by_group.get(group?)?;
+            wide.iter().copied().find(|&at| holds(&self.slots, at, false))
+        });
+        match at.and_then(|at| self.slots[at as usize].as_mut()) {
+            Some(slot) => match &mut slot.feed {
+                Feed::Group(feed) => Found::Holder(feed),
+                Feed::Watch(_) => Found::NotHeld,
+            },
+            None if named.is_some() || group.is_some_and(|group| self.covers(topic, group)) => Found::NotHeld,
+            None => Found::NotSubscribed,
+        }
+    }
+
+    /// Whether a subscription of `group` to several topics has this one among them.
+    fn covers(&self, topic: &str, group: &str) -> bool {
+        let wide = self.by_group.get(group).map_or(&[][..], Vec::as_slice);
+        wide.iter().filter_map(|&at| self.slots[at as usize].as_ref()).any(|slot| match &slot.reads {
+            Reads::Topics(topics) => topics.iter().any(|name| name.as_str() == topic),
+            Reads::Pattern(pattern) => pattern.matches(topic),
+        })
+    }
+
+    pub fn remove(&mut self, name: &Name) -> Option<Subscription> {
+        let at = self.by_name.remove(name)?;
+        let slot = self.slots[at as usize].take()?;
+        self.free.push(at);
+        if let Some(group) = &name.group
+            && let Some(wide) = self.by_group.get_mut(group)
+        {
+            wide.retain(|&other| other != at);
+            if wide.is_empty() {
+                self.by_group.remove(group);
+            }
+        }
+        Some(slot)
+    }
+
+    /// Every one.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Subscription> {
+        self.slots.iter_mut().flatten()
+    }
+
+    /// Every one, taken out.
+    pub fn take_all(&mut self) -> Vec<Subscription> {
+        self.by_name.clear();
+        self.by_group.clear();
+        self.free.clear();
+        self.ready.clear();
+        std::mem::take(&mut self.slots).into_iter().flatten().collect()
+    }
+
+    /// Those that `policy` does not allow any more, by name.
+    pub fn forbidden(&self, policy: &Policy) -> Vec<Name> {
+        let lost = |slot: &&Subscription| !slot.reads.allowed(policy, slot.name.group.as_deref());
+        self.slots.iter().flatten().filter(lost).map(|slot| slot.name.clone()).collect()
+    }
+
+    /// The next one that has something to deliver, or may have.
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<u32> {
+        if self.ready.is_empty() {
+            self.rung.listener.register(context.waker());
+            self.ready.extend(self.rung.list.lock().drain(..));
+        }
+        match self.ready.pop_front() {
+            Some(at) => Poll::Ready(at),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Looks at one again later: it has more.
+    pub fn again(&mut self, at: u32) {
+        self.ready.push_back(at);
+    }
+
+    /// One that has rung, with the bell that it is to ring next; `None` if it is gone.
+    pub fn at(&mut self, at: u32) -> Option<(&mut Subscription, Waker)> {
+        let slot = self.slots.get_mut(at as usize)?.as_mut()?;
+        slot.bell.rung.store(false, std::sync::atomic::Ordering::Release);
+        let waker = slot.waker.clone();
+        Some((slot, waker))
+    }
+
+    /// Looks at all of them again.
+    pub fn ring_all(&mut self) {
+        self.ready = (0..self.slots.len() as u32).collect();
+    }
+}
+
+/// Who holds an event.
+pub(crate) enum Found<'a> {
+    Holder(&'a mut ById),
+    NotHeld,
+    NotSubscribed,
+}
