@@ -8,7 +8,6 @@ use crate::acl::{Action, Target};
 use crate::auth::Identity;
 use hub_core::{ById, Submission};
 use hub_proto::{Code, Error, EventId, GroupName, NewEvent, Pattern, Result, TopicName, limits, shown};
-use std::sync::Arc;
 
 /// The least that a subscription may have waiting for it, in bytes.
 const LEAST_BYTES: usize = 64 << 10;
@@ -33,7 +32,7 @@ impl Session {
                 self.settled(&corr, id, nacked);
             }
             Request::Modack { of, ids, attempt, extend_ms } => {
-                self.extend(&corr, &of, ids, attempt, extend_ms)
+                self.extend(&corr, &of, ids, attempt, extend_ms);
             }
             Request::Subscribe(name, options) => {
                 if let Err(error) = self.subscribe(&corr, name, *options) {

@@ -259,6 +259,7 @@ fn list(name: &str, raw: &RawValue, found: TooMany, what: &str, max: usize) -> E
 }
 
 /// Whether a list was too long, or none.
+#[derive(Clone, Copy)]
 enum TooMany {
     Yes,
     No,

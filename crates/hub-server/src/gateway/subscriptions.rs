@@ -202,13 +202,13 @@ impl Subscriptions {
             let wide = self.by_group.get(group?)?;
             wide.iter().copied().find(|&at| holds(&self.slots, at, false))
         });
-        match at.and_then(|at| self.slots[at as usize].as_mut()) {
-            Some(slot) => match &mut slot.feed {
-                Feed::Group(feed) => Found::Holder(feed),
-                Feed::Watch(_) => Found::NotHeld,
-            },
-            None if named.is_some() || group.is_some_and(|group| self.covers(topic, group)) => Found::NotHeld,
-            None => Found::NotSubscribed,
+        let Some(at) = at else {
+            let known = named.is_some() || group.is_some_and(|group| self.covers(topic, group));
+            return if known { Found::NotHeld } else { Found::NotSubscribed };
+        };
+        match self.slots[at as usize].as_mut().map(|slot| &mut slot.feed) {
+            Some(Feed::Group(feed)) => Found::Holder(feed),
+            _ => Found::NotHeld,
         }
     }
 

@@ -13,3 +13,7 @@ pub async fn serve(listener: TcpListener, router: Router, tls: Option<Tls>, hub:
     let _ = (listener, router, tls);
     hub.draining().cancelled().await;
 }
+
+/// Placeholder until sockets are counted.
+#[derive(Clone, Debug)]
+pub struct Seat;

@@ -1,0 +1,7 @@
+//! The server over real sockets.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "main/gateway.rs"]
+mod gateway;
+#[path = "main/world.rs"]
+mod world;
