@@ -65,6 +65,8 @@ pub(crate) struct Session {
     /// The socket takes no more at the moment.
     blocked: bool,
     pub(super) phase: Phase,
+    /// Nothing is read any more.
+    deaf: bool,
     timer: Pin<Box<Sleep>>,
     opened: Instant,
     ping_at: Instant,
@@ -139,6 +141,7 @@ impl Session {
             unflushed: false,
             blocked: false,
             phase: Phase::Open,
+            deaf: false,
             timer: Box::pin(tokio::time::sleep_until(now)),
             opened: now,
             ping_at: now + ping_interval(&settings),
@@ -173,16 +176,9 @@ impl Session {
         if let Poll::Ready(end) = self.watch_time(context) {
             return Poll::Ready(end);
         }
-        if let Some(job) = &mut self.job
-            && let Poll::Ready(done) = job.as_mut().poll(context)
-        {
-            self.job = None;
-            self.finish(done);
-        }
-        let mut more = match self.read(context) {
-            Poll::Ready(Ok(more)) => more,
-            Poll::Ready(Err(end)) => return Poll::Ready(end),
-            Poll::Pending => false,
+        let mut more = match self.requests(context) {
+            Ok(more) => more,
+            Err(end) => return Poll::Ready(end),
         };
         while self.out_bytes < OUT_BYTES
             && let Poll::Ready(Some(message)) = self.publishing.poll_next(&mut self.writer, context)
@@ -208,40 +204,48 @@ impl Session {
 
     // ---- reading ----
 
-    /// Reads requests while there is room for their answers; whether there may be more.
-    fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, End>> {
+    /// Carries out requests, one after the other, while there is room for their answers; whether there may be more.
+    fn requests(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
         for _ in 0..ROUND_REQUESTS {
-            let room = self.out_bytes < OUT_BYTES && self.publishing.events() < PUBLISHING;
-            if self.job.is_some() || !room {
-                return Poll::Pending;
+            if let Some(job) = &mut self.job {
+                let Poll::Ready(done) = job.as_mut().poll(context) else { return Ok(false) };
+                self.job = None;
+                self.finish(done);
             }
-            let message = match Pin::new(&mut self.socket).poll_next(context) {
-                Poll::Ready(Some(Ok(message))) => message,
+            if self.deaf || self.out_bytes >= OUT_BYTES || self.publishing.events() >= PUBLISHING {
+                return Ok(false);
+            }
+            match Pin::new(&mut self.socket).poll_next(context) {
+                Poll::Ready(Some(Ok(message))) => self.hear(message),
                 Poll::Ready(Some(Err(error))) if is_too_large(&error) => {
                     let max = self.settings.limits.frame_bytes;
                     self.close(close_code::SIZE, &format!("a frame has at most {max} bytes"));
-                    // What follows cannot be read any more: the rest of that frame is in the way.
-                    let _ = self.write(context);
-                    return Poll::Ready(Err(End::Gone));
+                    // The rest of that frame is in the way of all that follows. It stays unread: to hang up at once would
+                    // take the last frame away from the other end.
+                    self.deaf = true;
+                    return Ok(false);
                 }
                 Poll::Ready(None | Some(Err(_))) => {
                     let ended = matches!(self.phase, Phase::Closing(_));
-                    return Poll::Ready(Err(if ended { End::Ended } else { End::Gone }));
+                    return Err(if ended { End::Ended } else { End::Gone });
                 }
-                Poll::Pending => return Poll::Pending,
-            };
-            self.heard = true;
-            match message {
-                Message::Text(text) => self.take(&Bytes::from(text)),
-                Message::Binary(_) => {
-                    let error = Error::bad_request("a binary frame; frames are JSON, as text");
-                    self.refuse(&Corr::default(), &error);
-                }
-                // The socket answers both by itself; after a close it comes to its end.
-                Message::Ping(_) | Message::Pong(_) | Message::Close(_) => {}
+                Poll::Pending => return Ok(false),
             }
         }
-        Poll::Ready(Ok(true))
+        Ok(true)
+    }
+
+    fn hear(&mut self, message: Message) {
+        self.heard = true;
+        match message {
+            Message::Text(text) => self.take(&Bytes::from(text)),
+            Message::Binary(_) => {
+                let error = Error::bad_request("a binary frame; frames are JSON, as text");
+                self.refuse(&Corr::default(), &error);
+            }
+            // The socket answers both by itself; after a close it comes to its end.
+            Message::Ping(_) | Message::Pong(_) | Message::Close(_) => {}
+        }
     }
 
     fn take(&mut self, frame: &Bytes) {

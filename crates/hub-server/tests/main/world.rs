@@ -41,7 +41,8 @@ impl World {
         let hub = Hub::builder(bus, Authenticator::new(config).unwrap()).settings(settings).build();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(hub_server::net::serve(listener, hub.gateway(), None, hub.clone()));
+        let router = hub.gateway();
+        tokio::spawn(async move { axum::serve(listener, router).await });
         Self { hub, address }
     }
 
@@ -71,7 +72,15 @@ pub fn token(scopes: &[&str]) -> String {
 /// A token of a subject.
 pub fn signed(subject: Option<&str>, scopes: &[&str]) -> String {
     let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
-    mint(&Secret::new(SECRET), &Claims { sub: subject.map(str::to_owned), scopes, ttl: Some(Duration::from_secs(3600)), ..Claims::default() })
+    mint(
+        &Secret::new(SECRET),
+        &Claims {
+            sub: subject.map(str::to_owned),
+            scopes,
+            ttl: Some(Duration::from_secs(3600)),
+            ..Claims::default()
+        },
+    )
 }
 
 /// The other end of a socket.
