@@ -2,6 +2,7 @@
 
 use crate::auth::Authenticator;
 use crate::limits::Buckets;
+use crate::net::Door;
 use crate::settings::Settings;
 use hub_core::Bus;
 use prometheus_client::metrics::gauge::Gauge;
@@ -25,6 +26,7 @@ struct Inner {
     buckets: Arc<Buckets>,
     registry: Registry,
     connections: Gauge,
+    door: Door,
     draining: CancellationToken,
     sessions: TaskTracker,
 }
@@ -55,6 +57,7 @@ impl HubBuilder {
     pub fn build(mut self) -> Hub {
         let connections = Gauge::default();
         self.registry.register("ws_connections", "open WebSocket connections", connections.clone());
+        let door = Door::register(&mut self.registry);
         Hub {
             inner: Arc::new(Inner {
                 bus: self.bus,
@@ -63,6 +66,7 @@ impl HubBuilder {
                 settings: watch::Sender::new(Arc::new(self.settings)),
                 registry: self.registry,
                 connections,
+                door,
                 draining: CancellationToken::new(),
                 sessions: TaskTracker::new(),
             }),
@@ -110,6 +114,11 @@ impl Hub {
     /// What `/metrics` shows.
     pub(crate) fn registry(&self) -> &Registry {
         &self.inner.registry
+    }
+
+    /// How many connections there are, of any kind.
+    pub(crate) fn door(&self) -> &Door {
+        &self.inner.door
     }
 
     /// Open WebSocket connections.

@@ -3,5 +3,7 @@
 
 #[path = "main/gateway.rs"]
 mod gateway;
+#[path = "main/net.rs"]
+mod net;
 #[path = "main/world.rs"]
 mod world;
