@@ -36,7 +36,7 @@ impl fmt::Debug for Secret {
 }
 
 /// Whose tokens hold. Messages about it use the names of the environment.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AuthConfig {
     /// `JWT_JWKS_URL`: where the public keys are, for tokens with RS256, ES256 and EdDSA. https; plain http is taken as the
     /// operator says, with a warning beyond loopback, because whoever sits in between can then make tokens.
@@ -69,6 +69,24 @@ impl Default for AuthConfig {
             allow_no_exp: false,
             static_token: None,
         }
+    }
+}
+
+impl fmt::Debug for AuthConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A URL may have a password or a key in it.
+        let host =
+            self.jwks_url.as_deref().and_then(|url| Url::parse(url).ok()?.host_str().map(str::to_owned));
+        f.debug_struct("AuthConfig")
+            .field("jwks_host", &host)
+            .field("secret", &self.secret)
+            .field("secret_is_made", &self.secret_is_made)
+            .field("audience", &self.audience)
+            .field("issuer", &self.issuer)
+            .field("leeway_secs", &self.leeway_secs)
+            .field("allow_no_exp", &self.allow_no_exp)
+            .field("static_token", &self.static_token)
+            .finish()
     }
 }
 

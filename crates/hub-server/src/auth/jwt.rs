@@ -1,30 +1,49 @@
 //! Which tokens hold.
 
 use super::claims::{self, Claims};
-use super::{AuthConfig, Identity, invalid};
+use super::jwks::{self, Jwks};
+use super::keys::{Candidates, KeySet};
+use super::{AuthConfig, Identity, invalid, shown};
 use aws_lc_rs::{constant_time, digest};
 use hub_core::Clock;
 use hub_proto::Result;
 use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
+use std::sync::Arc;
 
 /// All that is needed to tell whether a token holds.
 pub(super) struct Verifier {
     config: AuthConfig,
     static_token: Option<digest::Digest>,
     secret: Option<DecodingKey>,
+    jwks: Option<Arc<Jwks>>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Verifier {
-    pub(super) fn new(config: AuthConfig) -> Result<Self> {
+    pub(super) fn new(config: AuthConfig, clock: Arc<dyn Clock>) -> Result<Self> {
         config.check()?;
+        let jwks = config.jwks_url.as_ref().map(|url| Jwks::new(url, clock.clone())).transpose()?;
+        Ok(Self::with_jwks(config, clock, jwks.map(Arc::new)))
+    }
+
+    /// One with another configuration. Keys of the same issuer stay, and are asked for again before they are next used.
+    pub(super) fn reloaded(&self, config: AuthConfig) -> Result<Self> {
+        let kept = self.jwks.as_ref().filter(|_| config.jwks_url == self.config.jwks_url);
+        let Some(jwks) = kept else { return Self::new(config, self.clock.clone()) };
+        config.check()?;
+        jwks.expire();
+        Ok(Self::with_jwks(config, self.clock.clone(), Some(jwks.clone())))
+    }
+
+    fn with_jwks(config: AuthConfig, clock: Arc<dyn Clock>, jwks: Option<Arc<Jwks>>) -> Self {
         for warning in config.warnings() {
             tracing::warn!("{warning}");
         }
         let static_token = config.static_token.as_ref().map(|token| hash(token.expose()));
         let secret =
             config.secret.as_ref().map(|secret| DecodingKey::from_secret(secret.expose().as_bytes()));
-        Ok(Self { static_token, secret, config })
+        Self { static_token, secret, jwks, config, clock }
     }
 
     pub(super) fn config(&self) -> &AuthConfig {
@@ -38,23 +57,61 @@ impl Verifier {
     }
 
     /// Whom a JWT speaks for.
-    pub(super) async fn identify(&self, token: &str, clock: &dyn Clock) -> Result<Identity> {
+    pub(super) async fn identify(&self, token: &str) -> Result<Identity> {
         let header = decode_header(token).map_err(|error| invalid(refusal(error.kind())))?;
         if header.crit.is_some() {
             return Err(invalid("the token's header has a crit: the hub knows no extensions"));
         }
-        let claims = match header.alg {
-            Algorithm::HS256 => {
-                let secret = self.secret.as_ref();
-                let secret = secret
-                    .ok_or_else(|| invalid("the token has alg HS256, and this hub has no JWT_SECRET"))?;
-                signed(token, secret, Algorithm::HS256)?
+        let claims = match (header.alg, &self.jwks, &self.secret) {
+            (Algorithm::RS256 | Algorithm::ES256 | Algorithm::EdDSA, Some(jwks), _) => {
+                by_issuer(token, &header, jwks).await?
             }
-            other => {
-                return Err(invalid(format!("alg {other:?} is not allowed: RS256, ES256, EdDSA, HS256 are")));
+            (Algorithm::HS256, _, Some(secret)) => signed(token, secret, Algorithm::HS256)?,
+            (alg, jwks, secret) => {
+                let allowed = match (jwks, secret) {
+                    (Some(_), Some(_)) => "RS256, ES256, EdDSA and HS256",
+                    (Some(_), None) => "RS256, ES256 and EdDSA",
+                    (None, Some(_)) => "HS256",
+                    (None, None) => "no JWT",
+                };
+                return Err(invalid(format!("the token's alg is {alg:?}; this hub takes {allowed}")));
             }
         };
-        claims::identity(&claims, &self.config, clock.wall())
+        claims::identity(&claims, &self.config, self.clock.wall())
+    }
+}
+
+/// The claims of a token that a key of the issuer has signed. What else the header says of keys (`jwk`, `jku`, `x5c`)
+/// is the sender's word and not asked.
+async fn by_issuer(token: &str, header: &Header, jwks: &Jwks) -> Result<Claims> {
+    if let Some(claims) = by_set(token, header, &*jwks.current().await?)? {
+        return Ok(claims);
+    }
+    let newer = jwks.newer().await?;
+    match (by_set(token, header, &newer.set)?, &header.kid) {
+        (Some(claims), _) => Ok(claims),
+        (None, _) if !newer.is_fresh => Err(jwks::out_of_reach()),
+        (None, Some(kid)) => Err(invalid(format!("the token's kid {} is no key of the issuer", shown(kid)))),
+        (None, None) => Err(invalid("the token has no kid, and no key of the issuer has signed it")),
+    }
+}
+
+/// The claims of a token that a key of `set` has signed; `None` if its key may be one that `set` does not have.
+fn by_set(token: &str, header: &Header, set: &KeySet) -> Result<Option<Claims>> {
+    match set.candidates(header.kid.as_deref(), header.alg) {
+        Candidates::Unknown => Ok(None),
+        Candidates::OtherAlgorithm => Err(invalid("the token's alg is not that of its key")),
+        Candidates::Keys(keys) => {
+            let mut refused = None;
+            for key in keys {
+                match signed(token, key, header.alg) {
+                    Ok(claims) => return Ok(Some(claims)),
+                    Err(error) => refused = Some(error),
+                }
+            }
+            // With a kid it had to be that key. Without one it may be a key that is yet to come.
+            refused.filter(|_| header.kid.is_some()).map_or(Ok(None), Err)
+        }
     }
 }
 

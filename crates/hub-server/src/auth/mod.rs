@@ -5,15 +5,21 @@
 //! | what an operator sets | [`config`] |
 //! | which tokens hold, and why not | `jwt.rs` |
 //! | what the claims of a signed token have to say | `claims.rs` |
+//! | the issuer's keys: kept, fetched, read | `jwks.rs`, `fetch.rs`, `keys.rs` |
 //! | how tokens of the hub's own secret are made | [`mint`] |
 //!
 //! A token is tried as the static one first. If it is not, it is a JWT, and the algorithm in its header says who
-//! could have signed it: HS256 whoever has the secret. No key is ever used for another algorithm than its own.
+//! could have signed it: RS256, ES256 and EdDSA a key of the issuer's set, HS256 whoever has the secret. No key is ever
+//! used for another algorithm than its own.
+//!
 //! What a token holds is never logged, and of what it claims an error shows only what its holder can read anyway.
 
 mod claims;
 pub mod config;
+mod fetch;
+mod jwks;
 mod jwt;
+mod keys;
 pub mod mint;
 #[cfg(test)]
 mod tests;
@@ -53,7 +59,6 @@ pub struct Authenticator {
 }
 
 struct Shared {
-    clock: Arc<dyn Clock>,
     // Replaced as a whole by a reload; whoever verifies at that moment ends with what it began with.
     verifier: RwLock<Arc<Verifier>>,
 }
@@ -72,16 +77,17 @@ impl Authenticator {
     /// # Errors
     /// Those of [`AuthConfig::check`].
     pub fn with_clock(config: AuthConfig, clock: Arc<dyn Clock>) -> Result<Self> {
-        let verifier = Verifier::new(config)?;
-        Ok(Self { shared: Arc::new(Shared { clock, verifier: RwLock::new(Arc::new(verifier)) }) })
+        let verifier = RwLock::new(Arc::new(Verifier::new(config, clock)?));
+        Ok(Self { shared: Arc::new(Shared { verifier }) })
     }
 
-    /// Goes by `config` from now on, in all clones. Identities that were given out stay what they are.
+    /// Goes by `config` from now on, in all clones. Identities that were given out stay what they are. The issuer's keys are
+    /// asked for again before they are next used, so this also lets go of a key that was withdrawn.
     ///
     /// # Errors
     /// Those of [`AuthConfig::check`]; then everything stays as it was.
     pub fn reload(&self, config: AuthConfig) -> Result<()> {
-        let verifier = Verifier::new(config)?;
+        let verifier = self.verifier().reloaded(config)?;
         *self.shared.verifier.write() = Arc::new(verifier);
         Ok(())
     }
@@ -114,7 +120,7 @@ impl Authenticator {
                 is_static: true,
             });
         }
-        verifier.identify(token, &*self.shared.clock).await
+        verifier.identify(token).await
     }
 
     fn verifier(&self) -> Arc<Verifier> {

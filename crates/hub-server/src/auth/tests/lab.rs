@@ -40,12 +40,16 @@ pub(super) fn with_secret(set: impl FnOnce(&mut AuthConfig)) -> Authenticator {
     Authenticator::with_clock(config, Arc::<Held>::default()).unwrap()
 }
 
+/// An object with the members of another on top.
+pub(super) fn joined(mut object: Value, others: Value) -> Value {
+    let Value::Object(mut others) = others else { panic!("no object: {others}") };
+    object.as_object_mut().unwrap().append(&mut others);
+    object
+}
+
 /// Claims that hold, with others on top; "absent" takes one away.
 pub(super) fn claims(others: Value) -> Value {
-    let mut claims = json!({ "sub": "ada", "exp": NOW + 60 });
-    for (name, value) in others.as_object().unwrap().clone() {
-        claims[name] = value;
-    }
+    let mut claims = joined(json!({ "sub": "ada", "exp": NOW + 60 }), others);
     claims.as_object_mut().unwrap().retain(|_, value| value != "absent");
     claims
 }

@@ -1,6 +1,12 @@
 //! Tests of authentication.
 #![allow(clippy::unwrap_used)]
 
+mod endpoint;
+mod fetching;
+mod keys;
 mod lab;
+mod matrix;
 mod own;
+mod rotation;
 mod settings;
+mod silence;
