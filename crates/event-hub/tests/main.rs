@@ -5,6 +5,8 @@
 mod damage;
 #[path = "main/healthy.rs"]
 mod healthy;
+#[path = "main/policy.rs"]
+mod policy;
 #[path = "main/random.rs"]
 mod random;
 #[path = "main/refused.rs"]
