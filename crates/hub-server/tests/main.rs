@@ -3,6 +3,8 @@
 
 #[path = "main/gateway.rs"]
 mod gateway;
+#[path = "main/http.rs"]
+mod http;
 #[path = "main/net.rs"]
 mod net;
 #[path = "main/world.rs"]

@@ -32,7 +32,7 @@ impl FromRequestParts<Hub> for Caller {
         let identity = hub.auth().identify(bearer(&parts.headers)?).await?;
         let settings = hub.settings();
         let rules = rules(&settings, &identity);
-        let meter = Meter::new(hub.buckets(), identity.subject.as_deref());
+        let meter = Meter::for_request(hub.buckets(), identity.subject.as_deref());
         Ok(Self { identity, settings, rules, meter })
     }
 }

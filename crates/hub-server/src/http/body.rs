@@ -6,7 +6,6 @@ use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use hub_proto::Error;
 use std::time::Duration;
 
 /// The whole body. One that says beforehand that it is too large is not read at all.
@@ -14,7 +13,7 @@ pub(super) async fn read(headers: &HeaderMap, body: Body, limits: &Limits) -> Re
     let said =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if said.is_some_and(|said| said > limits.frame_bytes as u64) {
-        return Err(too_large(limits));
+        return Err(Failure::body_too_large(limits.frame_bytes));
     }
     let patience = Duration::from_millis(limits.body_timeout);
     match tokio::time::timeout(patience, collect(body, limits)).await {
@@ -30,14 +29,9 @@ async fn collect(body: Body, limits: &Limits) -> Result<Bytes, Failure> {
         // The client went away in mid-sentence, or its chunks are malformed.
         let chunk = chunk.map_err(|_| Failure::bad_request("the body ended before it was complete"))?;
         if whole.len() + chunk.len() > limits.frame_bytes {
-            return Err(too_large(limits));
+            return Err(Failure::body_too_large(limits.frame_bytes));
         }
         whole.extend_from_slice(&chunk);
     }
     Ok(whole.freeze())
-}
-
-fn too_large(limits: &Limits) -> Failure {
-    Error::too_large(format!("the body has more than {} bytes, which is the limit", limits.frame_bytes))
-        .into()
 }

@@ -20,6 +20,8 @@ pub(super) struct Failure {
     status: StatusCode,
     body: Body,
     retry_after_ms: Option<u64>,
+    /// The rest of the body may still come, and is not the next request: the connection ends.
+    closes: bool,
 }
 
 /// What the client gets to read.
@@ -34,7 +36,12 @@ struct Body {
 
 impl Failure {
     fn new(status: StatusCode, code: &'static str, error: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, body: Body { error: error.into(), code, id: None }, retry_after_ms: None }
+        Self {
+            status,
+            body: Body { error: error.into(), code, id: None },
+            retry_after_ms: None,
+            closes: false,
+        }
     }
 
     pub fn bad_request(error: impl Into<Cow<'static, str>>) -> Self {
@@ -57,7 +64,13 @@ impl Failure {
     /// The client took too long to send its body.
     pub fn too_slow(limit_ms: u64) -> Self {
         let error = format!("the body was not complete after {limit_ms} ms; send it faster");
-        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", error)
+        Self { closes: true, ..Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", error) }
+    }
+
+    /// The body is larger than allowed, and was not read to its end.
+    pub fn body_too_large(limit: usize) -> Self {
+        let error = format!("the body has more than {limit} bytes, which is the limit");
+        Self { closes: true, ..Error::too_large(error).into() }
     }
 }
 
@@ -85,7 +98,7 @@ impl From<Error> for Failure {
             tracing::error!(error = %error.msg, "a request failed inside the hub");
         }
         let Error { code, msg, id, retry_after_ms } = error;
-        Self { status, body: Body { error: msg, code: code.as_str(), id }, retry_after_ms }
+        Self { status, body: Body { error: msg, code: code.as_str(), id }, retry_after_ms, closes: false }
     }
 }
 
@@ -96,8 +109,7 @@ impl IntoResponse for Failure {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if self.status == StatusCode::REQUEST_TIMEOUT {
-            // The rest of the body may still come, and is not the next request.
+        if self.closes {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         if let Some(ms) = self.retry_after_ms {

@@ -183,6 +183,8 @@ impl Export {
 /// Waits so many milliseconds; for ever without them.
 async fn passed(millis: Option<Millis>) {
     match millis {
+        // At once: a timer of none fires only when tokio comes by, and every block could be ready before.
+        Some(0) => {}
         Some(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
         None => std::future::pending().await,
     }

@@ -1,0 +1,20 @@
+//! HTTP, route by route, as a client sees it.
+
+#[path = "http/cloudevents.rs"]
+mod cloudevents;
+#[path = "http/export.rs"]
+mod export;
+#[path = "http/groups.rs"]
+mod groups;
+#[path = "http/health.rs"]
+mod health;
+#[path = "http/lists.rs"]
+mod lists;
+#[path = "http/publish.rs"]
+mod publish;
+#[path = "http/refused.rs"]
+mod refused;
+#[path = "http/rights.rs"]
+mod rights;
+#[path = "http/world.rs"]
+mod world;

@@ -1,0 +1,62 @@
+//! `/healthz`, `/readyz`, `/metrics`.
+
+use super::world::World;
+use hub_core::Health;
+use hub_server::Settings;
+use serde_json::json;
+
+#[tokio::test]
+async fn whoever_asks_is_told_that_the_process_runs() {
+    let world = World::with(Settings::default()).await;
+    assert_eq!(world.ask("GET", "/healthz", "", "").await.ok(), json!({"ok": true}));
+    world.hub.draining().cancel();
+    assert_eq!(world.ask("GET", "/healthz", "", "").await.ok(), json!({"ok": true}));
+}
+
+#[tokio::test]
+async fn a_hub_is_ready_while_its_store_takes_commits_and_it_does_not_drain() {
+    let world = World::with(Settings::default()).await;
+    let well = json!({"available": true, "warnings": [], "damaged": 0});
+    let ready = world.ask("GET", "/readyz", "", "").await.ok();
+    assert_eq!(ready, json!({"ready": true, "store": well, "draining": false}));
+    world.store.set_health(|| Health {
+        unavailable: Some("the disk is full".into()),
+        warnings: vec!["3 records are damaged".into()],
+        damaged: 3,
+        failed_commits: 1,
+    });
+    let ill = world.ask("GET", "/readyz", "", "").await;
+    assert_eq!(ill.status, 503);
+    assert_eq!(
+        ill.json,
+        json!({"ready": false, "draining": false, "store": {"available": false, "reason": "the disk is full",
+            "warnings": ["3 records are damaged"], "damaged": 3}})
+    );
+    world.store.set_health(Health::default);
+    world.hub.draining().cancel();
+    let draining = world.ask("GET", "/readyz", "", "").await;
+    assert_eq!(draining.status, 503);
+    assert_eq!(draining.json, json!({"ready": false, "store": well, "draining": true}));
+}
+
+#[tokio::test]
+async fn metrics_are_openmetrics_text_with_what_the_hub_and_the_bus_count() {
+    let world = World::new().await;
+    world.fill("t", 3).await;
+    let answer = world.request("GET", "/metrics", "").send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(answer.headers()["content-type"], kind);
+    assert_eq!(answer.headers()["cache-control"], "no-store");
+    let text = answer.text().await.unwrap();
+    for line in ["events_published_total{topic=\"t\"} 3", "ws_connections 0", "store_available 1", "# EOF"] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_that_are_not_open_need_a_token_and_any_will_do() {
+    let world = World::with(Settings::default()).await;
+    assert_eq!(world.ask("GET", "/metrics", "", "").await.refusal(), (401, "no_token"));
+    assert_eq!(world.ask("GET", "/metrics", &world.token(&[]), "").await.status, 200);
+}

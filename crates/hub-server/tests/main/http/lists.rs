@@ -1,0 +1,125 @@
+//! `GET /topics` and `GET /groups`: what is there, page by page, and only what a token may see.
+
+use super::world::World;
+use hub_core::{Config, Position, TopicSettings};
+use hub_server::Settings;
+use serde_json::{Value, json};
+
+/// All entries of a list, in pages of two; how many pages there were.
+async fn pages(world: &World, path: &str, list: &str) -> (Vec<Value>, usize) {
+    let (mut entries, mut pages, mut after) = (Vec::new(), 0, String::new());
+    loop {
+        let page = world.get(&format!("{path}limit=2{after}")).await.ok();
+        pages += 1;
+        let found = page[list].as_array().unwrap();
+        assert!(found.len() <= 2);
+        entries.extend(found.clone());
+        match page.get("next") {
+            Some(next) => after = format!("&after={}", next.as_str().unwrap().replace('/', "%2F")),
+            None => return (entries, pages),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_topic_is_listed_with_its_extent() {
+    let config = Config::default().topic("t", TopicSettings { compaction: true, ..TopicSettings::default() });
+    let world = World::configured(Settings::default(), config.unwrap()).await;
+    for n in 1..=3 {
+        world.bus().publish("t", json!(n)).key("k").await.unwrap();
+    }
+    world.bus().clean("t").await.unwrap();
+    world.group("t", "g").await;
+    world.group("empty", "g").await;
+    let listed = world.get("/topics").await.ok();
+    let bounds = world.bus().bounds("t").await.unwrap();
+    assert_eq!(bounds.events, 1, "the others were overtaken");
+    let entry = listed["topics"].as_array().unwrap().iter().find(|entry| entry["name"] == "t").unwrap();
+    assert_eq!(
+        entry,
+        &json!({"name": "t", "first": bounds.first, "last": 3, "events": 1, "bytes": bounds.bytes,
+            "lastCommitted": bounds.last_committed, "groups": 1})
+    );
+    let entry = listed["topics"].as_array().unwrap().iter().find(|entry| entry["name"] == "empty").unwrap();
+    assert_eq!(
+        (&entry["last"], &entry["events"], &entry["lastCommitted"]),
+        (&json!(0), &json!(0), &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn topics_come_sorted_and_in_pages() {
+    let world = World::new().await;
+    assert_eq!(world.get("/topics").await.ok(), json!({"topics": []}));
+    for topic in ["b", "a.c", "a", "d", "a-b"] {
+        world.fill(topic, 1).await;
+    }
+    let (topics, count) = pages(&world, "/topics?", "topics").await;
+    let names: Vec<_> = topics.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    assert_eq!((names.as_slice(), count), (&["a", "a-b", "a.c", "b", "d"][..], 3));
+    // A page that ends with the last one says so.
+    assert!(world.get("/topics?limit=5").await.ok().get("next").is_none());
+    assert_eq!(world.get("/topics?after=d").await.ok(), json!({"topics": []}));
+}
+
+#[tokio::test]
+async fn a_list_has_what_the_token_may_see_and_pages_hide_no_more_than_that() {
+    let world = World::new().await;
+    for n in 0..600 {
+        world.fill(&format!("hidden.{n:03}"), 1).await;
+    }
+    world.fill("seen.a", 1).await;
+    world.fill("seen.b", 1).await;
+    world.fill("sent", 1).await;
+    world.group("seen.a", "g").await;
+    world.group("sent", "g").await;
+    world.group("hidden.000", "g").await;
+    let token = world.token(&["subscribe:seen.*", "publish:sent"]);
+    let page = world.ask("GET", "/topics?limit=1", &token, "").await.ok();
+    assert_eq!((&page["topics"][0]["name"], &page["next"]), (&json!("seen.a"), &json!("seen.a")));
+    let rest = world.ask("GET", "/topics?after=seen.a", &token, "").await.ok();
+    let names: Vec<_> = rest["topics"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
+    assert_eq!(names, ["seen.b", "sent"]);
+    assert_eq!(rest["topics"][1]["groups"], 0, "a publisher does not see groups");
+    let groups = world.ask("GET", "/groups", &token, "").await.ok();
+    let groups = groups["groups"].as_array().unwrap();
+    assert_eq!((groups.len(), &groups[0]["topic"]), (1, &json!("seen.a")));
+}
+
+#[tokio::test]
+async fn a_group_is_listed_with_how_it_is_doing() {
+    let world = World::new().await;
+    world.fill("t", 3).await;
+    let group = world.bus().subscribe("t").group("g").from(Position::Earliest).max_attempts(7);
+    let mut group = group.open().await.unwrap();
+    let first = group.recv().await.unwrap();
+    let listed = world.get("/groups?topic=t").await.ok();
+    let entry = &listed["groups"][0];
+    assert_eq!(entry["inflight"].as_u64().unwrap() + entry["parked"].as_u64().unwrap(), 3);
+    assert_eq!((&entry["members"], &entry["options"]["maxAttempts"]), (&json!(1), &json!(7)));
+    first.ack().unwrap();
+    group.close();
+    assert_eq!(
+        world.get("/groups").await.ok()["groups"],
+        json!([{"topic": "t", "group": "g", "floor": 1, "last": 3, "lag": 2, "inflight": 0, "parked": 2, "members": 0,
+            "reason": "no_members",
+            "options": {"filter": {}, "ordering": "none", "coalesce": false, "maxAttempts": 7}}])
+    );
+}
+
+#[tokio::test]
+async fn groups_come_by_topic_and_name_and_in_pages() {
+    let world = World::new().await;
+    for (topic, group) in [("b", "x"), ("a", "y"), ("a", "x"), ("b", "a"), ("c", "x")] {
+        world.group(topic, group).await;
+    }
+    let name =
+        |entry: &Value| format!("{}/{}", entry["topic"].as_str().unwrap(), entry["group"].as_str().unwrap());
+    let (groups, count) = pages(&world, "/groups?", "groups").await;
+    let names: Vec<_> = groups.iter().map(name).collect();
+    assert_eq!((names.as_slice(), count), (&["a/x", "a/y", "b/a", "b/x", "c/x"].map(str::to_owned)[..], 3));
+    let (groups, _) = pages(&world, "/groups?topic=b&", "groups").await;
+    assert_eq!(groups.iter().map(name).collect::<Vec<_>>(), ["b/a", "b/x"]);
+    let (cursors, _) = pages(&world, "/cursors?topic=b&", "cursors").await;
+    assert_eq!(cursors.iter().map(|entry| &entry["group"]).collect::<Vec<_>>(), ["a", "x"]);
+}
