@@ -4,6 +4,7 @@ use super::endpoint::Endpoint;
 use super::keys::{Pair, RSA, forged, name, unsigned};
 use super::lab::{NOW, SECRET, claims, code, joined, own};
 use crate::auth::Secret;
+use crate::auth::keys::KeySet;
 use hub_proto::Code::{JwtInvalid, TokenExpired};
 use jsonwebtoken::{Algorithm, EncodingKey};
 use serde_json::{Value, json};
@@ -163,10 +164,11 @@ async fn a_key_is_used_only_as_its_members_say() {
         ("a member of another type", &ed, json!({ "use": 7 }), false),
     ];
     for (what, pair, members, holds) in table {
-        let (broken, good) = (pair.jwk(members.clone()), ec.jwk(json!({ "kid": "good" })));
-        let mut broken = broken;
-        broken["kid"] = "one".into();
-        let issuer = Endpoint::with(&[broken, good]).await;
+        let said = joined(pair.jwk(members.clone()), json!({ "kid": "one" }));
+        let keys = [said, ec.jwk(json!({ "kid": "good" }))];
+        let set = KeySet::parse(json!({ "keys": keys }).to_string().as_bytes()).unwrap();
+        assert_eq!(set.len(), if *holds { 2 } else { 1 }, "{what}");
+        let issuer = Endpoint::with(&keys).await;
         let (hub, _) = issuer.hub(|_| {});
         let answer = hub.identify(Some(&pair.token(Some("one"), json!({})))).await;
         assert_eq!(code(answer), (!holds).then_some(JwtInvalid), "{what}");

@@ -7,6 +7,7 @@ mod keys;
 mod lab;
 mod matrix;
 mod own;
+mod random;
 mod rotation;
 mod settings;
 mod silence;
