@@ -6,13 +6,17 @@ use bytes::{BufMut, Bytes, BytesMut};
 use hub_core::{Event, Handed, Millis, Receipt};
 use hub_proto::{Error, EventId, TopicName, json};
 
-/// Frames are written into pieces of this size, and cut out of them.
-const PIECE: usize = 16 << 10;
+/// Frames are written into pieces of memory and cut out of them. The first of a round is small, most rounds write little.
+const FIRST_PIECE: usize = 512;
+/// Each further one is twice as large, up to this.
+const LARGEST_PIECE: usize = 64 << 10;
 
 /// A frame in the making, and the text behind it that is still free.
 #[derive(Default)]
 pub(crate) struct Writer {
     text: BytesMut,
+    /// The size of the next piece.
+    piece: usize,
 }
 
 impl Writer {
@@ -20,7 +24,9 @@ impl Writer {
     fn frame(&mut self, bytes: usize) -> &mut BytesMut {
         if self.text.capacity() < bytes {
             // What is left of the old piece is given up once its frames are gone.
-            self.text = BytesMut::with_capacity(bytes.max(PIECE));
+            let piece = self.piece.clamp(FIRST_PIECE, LARGEST_PIECE);
+            self.text = BytesMut::with_capacity(bytes.max(piece));
+            self.piece = 2 * piece;
         }
         &mut self.text
     }
@@ -33,7 +39,7 @@ impl Writer {
 
     /// Nothing is written at the moment: an idle connection needs no piece.
     pub fn rest(&mut self) {
-        self.text = BytesMut::new();
+        (self.text, self.piece) = (BytesMut::new(), 0);
     }
 
     fn answer(&mut self, op: &str, corr: &Corr, bytes: usize) -> &mut BytesMut {
@@ -167,7 +173,7 @@ impl Writer {
         self.done()
     }
 
-    /// `EVENT`, or a part of `EVENTS`.
+    /// `EVENT`.
     pub fn event(&mut self, heading: &Heading, event: &Event, lease: Option<Lease>) -> Message {
         let text = self.frame(heading.single.len() + event.json().len() + CONTEXT);
         text.put_slice(&heading.single);

@@ -2,12 +2,13 @@
 
 use super::publishing::Answer;
 use super::request::{Corr, Ids, Name, Options, Request};
-use super::session::{Done, Phase, Session, Subscribed, Who};
+use super::session::{Done, Phase, Session, Subscribed, Who, runs_out};
 use super::subscriptions::{Feed, Found, Reads, Watching};
 use crate::acl::{Action, Target};
 use crate::auth::Identity;
 use hub_core::{ById, Submission};
 use hub_proto::{Code, Error, EventId, GroupName, NewEvent, Pattern, Result, TopicName, limits, shown};
+use tokio::time::Instant;
 
 /// The least that a subscription may have waiting for it, in bytes.
 const LEAST_BYTES: usize = 64 << 10;
@@ -115,7 +116,10 @@ impl Session {
         let message = self.writer.authenticated(corr, identity.subject.as_deref(), identity.expires);
         self.send(message);
         let policy = identity.policy.clone();
-        self.who = Some(Who { identity, policy, publishes_to: None, expired: None });
+        let expires = runs_out(&identity, self.hub.bus().now(), Instant::now());
+        self.who = Some(Who { identity, policy, publishes_to: None, expires, expired: None });
+        // Another deadline than before.
+        self.alarm.ring();
         self.check_rights();
         if was_expired {
             for slot in self.subscriptions.iter_mut().filter(|slot| !slot.paused) {

@@ -8,6 +8,7 @@
 //! read), events by what the bus lets a member have and by the socket: a client that does not read gets no more, they stay
 //! in the log.
 
+mod alarm;
 mod answer;
 mod handle;
 mod origin;

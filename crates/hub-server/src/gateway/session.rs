@@ -4,6 +4,7 @@
 //! what is to be delivered; then everything that has come together is written and flushed once. It sleeps until one of
 //! them has something.
 
+use super::alarm::Alarm;
 use super::answer::{Lease, Writer};
 use super::publishing::{Answer, Publishing};
 use super::request::{self, Corr, Name};
@@ -67,6 +68,8 @@ pub(crate) struct Session {
     pub(super) phase: Phase,
     /// Nothing is read any more.
     deaf: bool,
+    /// Rung by what happens now and then, so that it is not asked about in every round.
+    pub(super) alarm: Alarm,
     timer: Pin<Box<Sleep>>,
     opened: Instant,
     ping_at: Instant,
@@ -82,7 +85,9 @@ pub(super) struct Who {
     pub policy: Policy,
     /// The last topic that it was allowed to publish to: most publish to one.
     pub publishes_to: Option<TopicName>,
-    /// The token ran out, and this is when the connection ends. On the wall clock there may be a new token before that.
+    /// When the token runs out, as far as one can tell: the wall clock may be set meanwhile.
+    pub expires: Option<Instant>,
+    /// It has run out, and this is when the connection ends unless there is a new one.
     pub expired: Option<Instant>,
 }
 
@@ -110,6 +115,17 @@ pub(super) struct Subscribed {
     pub reads: Reads,
     pub batch: Option<usize>,
     pub ack_timeout: Millis,
+}
+
+/// Why no more requests were read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Read {
+    /// There may be more; others have their turn first.
+    More,
+    /// There is no room for their answers.
+    NoRoom,
+    /// What is waited for wakes the session.
+    Waits,
 }
 
 /// How a session came to its end.
@@ -142,6 +158,7 @@ impl Session {
             blocked: false,
             phase: Phase::Open,
             deaf: false,
+            alarm: Alarm::default(),
             timer: Box::pin(tokio::time::sleep_until(now)),
             opened: now,
             ping_at: now + ping_interval(&settings),
@@ -164,6 +181,42 @@ impl Session {
     }
 
     fn round(&mut self, context: &mut Context<'_>) -> Poll<End> {
+        if self.alarm.is_ringing(context)
+            && let Poll::Ready(end) = self.rare()
+        {
+            return Poll::Ready(end);
+        }
+        let read = match self.requests(context) {
+            Ok(read) => read,
+            Err(end) => return Poll::Ready(end),
+        };
+        while self.out_bytes < OUT_BYTES
+            && let Poll::Ready(Some(message)) = self.publishing.poll_next(&mut self.writer, context)
+        {
+            self.send(message);
+        }
+        let was_full = self.out_bytes >= OUT_BYTES;
+        let delivered = self.delivers() && self.deliver(context);
+        if self.phase == Phase::Draining && self.publishing.is_empty() && self.job.is_none() {
+            self.close(close_code::RESTART, "the hub is stopping; come back in a moment");
+        }
+        if self.write(context).is_err() {
+            return Poll::Ready(End::Gone);
+        }
+        // Whoever stopped for want of room has left nobody to wake it.
+        let waits_for_room = was_full || delivered || read == Read::NoRoom;
+        if read == Read::More || waits_for_room && self.has_room() && !self.blocked {
+            context.waker().wake_by_ref();
+        } else if self.out.is_empty() {
+            self.writer.rest();
+        }
+        Poll::Pending
+    }
+
+    /// What happens now and then: other settings, a stop, a deadline.
+    fn rare(&mut self) -> Poll<End> {
+        let waker = self.alarm.waker();
+        let context = &mut Context::from_waker(&waker);
         while let Poll::Ready(next) = self.changed.as_mut().poll(context) {
             match next {
                 Some(receiver) => self.change(receiver),
@@ -173,47 +226,29 @@ impl Session {
         if self.phase == Phase::Open && self.draining.as_mut().poll(context).is_ready() {
             self.phase = Phase::Draining;
         }
-        if let Poll::Ready(end) = self.watch_time(context) {
-            return Poll::Ready(end);
-        }
-        let mut more = match self.requests(context) {
-            Ok(more) => more,
-            Err(end) => return Poll::Ready(end),
-        };
-        while self.out_bytes < OUT_BYTES
-            && let Poll::Ready(Some(message)) = self.publishing.poll_next(&mut self.writer, context)
-        {
-            self.send(message);
-        }
-        if self.delivers() {
-            more |= self.deliver(context);
-        }
-        if self.phase == Phase::Draining && self.publishing.is_empty() && self.job.is_none() {
-            self.close(close_code::RESTART, "the hub is stopping; come back in a moment");
-        }
-        if self.write(context).is_err() {
-            return Poll::Ready(End::Gone);
-        }
-        if more {
-            context.waker().wake_by_ref();
-        } else if self.out.is_empty() {
-            self.writer.rest();
-        }
-        Poll::Pending
+        self.watch_time(context)
+    }
+
+    /// Whether there is room for another answer.
+    fn has_room(&self) -> bool {
+        self.out_bytes < OUT_BYTES && self.publishing.events() < PUBLISHING
     }
 
     // ---- reading ----
 
-    /// Carries out requests, one after the other, while there is room for their answers; whether there may be more.
-    fn requests(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
+    /// Carries out requests, one after the other, while there is room for their answers.
+    fn requests(&mut self, context: &mut Context<'_>) -> Result<Read, End> {
         for _ in 0..ROUND_REQUESTS {
             if let Some(job) = &mut self.job {
-                let Poll::Ready(done) = job.as_mut().poll(context) else { return Ok(false) };
+                let Poll::Ready(done) = job.as_mut().poll(context) else { return Ok(Read::Waits) };
                 self.job = None;
                 self.finish(done);
             }
-            if self.deaf || self.out_bytes >= OUT_BYTES || self.publishing.events() >= PUBLISHING {
-                return Ok(false);
+            if self.deaf {
+                return Ok(Read::Waits);
+            }
+            if !self.has_room() {
+                return Ok(Read::NoRoom);
             }
             match Pin::new(&mut self.socket).poll_next(context) {
                 Poll::Ready(Some(Ok(message))) => self.hear(message),
@@ -223,16 +258,16 @@ impl Session {
                     // The rest of that frame is in the way of all that follows. It stays unread: to hang up at once would
                     // take the last frame away from the other end.
                     self.deaf = true;
-                    return Ok(false);
+                    return Ok(Read::Waits);
                 }
                 Poll::Ready(None | Some(Err(_))) => {
                     let ended = matches!(self.phase, Phase::Closing(_));
                     return Err(if ended { End::Ended } else { End::Gone });
                 }
-                Poll::Pending => return Ok(false),
+                Poll::Pending => return Ok(Read::Waits),
             }
         }
-        Ok(true)
+        Ok(Read::More)
     }
 
     fn hear(&mut self, message: Message) {
@@ -295,6 +330,7 @@ impl Session {
         }
         self.send(Message::Close(Some(CloseFrame { code, reason: reason.into() })));
         self.phase = Phase::Closing(Instant::now() + GOODBYE);
+        self.alarm.ring();
     }
 
     /// Hands over what has come together, and flushes it.
@@ -446,7 +482,7 @@ impl Session {
     fn watch_time(&mut self, context: &mut Context<'_>) -> Poll<End> {
         loop {
             let now = Instant::now();
-            let due = self.next_due(now);
+            let due = self.next_due();
             if due <= now {
                 if let Some(end) = self.act(now) {
                     return Poll::Ready(end);
@@ -462,18 +498,14 @@ impl Session {
         }
     }
 
-    fn next_due(&self, now: Instant) -> Instant {
+    fn next_due(&self) -> Instant {
         if let Phase::Closing(until) = self.phase {
             return until;
         }
         let own = match &self.who {
             None => Some(self.opened + Duration::from_millis(self.settings.limits.auth_timeout)),
             Some(Who { expired: Some(end), .. }) => Some(*end),
-            Some(Who { identity, .. }) => identity.expires.map(|expires| {
-                // Looked at again at least once an hour: the wall clock may have been set.
-                let left = expires.saturating_sub(self.hub.bus().now()).min(60 * 60 * 1000);
-                now + Duration::from_millis(left)
-            }),
+            Some(Who { expires, .. }) => *expires,
         };
         own.map_or(self.ping_at, |own| own.min(self.ping_at))
     }
@@ -494,13 +526,13 @@ impl Session {
                 self.close(close_code::POLICY, "the token has expired");
                 return None;
             }
-            Some(who) if who.expired.is_none() => {
-                let wall = self.hub.bus().now();
-                if who.identity.expires.is_some_and(|expires| expires <= wall) {
+            Some(who) if who.expired.is_none() && who.expires.is_some_and(|expires| now >= expires) => {
+                who.expires = runs_out(&who.identity, self.hub.bus().now(), now);
+                if who.expires.is_some_and(|expires| now >= expires) {
                     who.expired = Some(now + Duration::from_millis(self.settings.limits.expiry_grace));
                     self.expire();
-                    return None;
                 }
+                return None;
             }
             _ => {}
         }
@@ -540,6 +572,12 @@ const PINGS: u32 = 3;
 
 fn ping_interval(settings: &Settings) -> Duration {
     Duration::from_millis((settings.limits.idle_timeout / u64::from(PINGS)).max(1))
+}
+
+/// When a token runs out. Looked at again after an hour at most: the wall clock may have been set.
+pub(super) fn runs_out(identity: &Identity, wall: Millis, now: Instant) -> Option<Instant> {
+    let left = identity.expires?.saturating_sub(wall).min(60 * 60 * 1000);
+    Some(now + Duration::from_millis(left))
 }
 
 fn next_settings(
