@@ -41,8 +41,7 @@ impl World {
         let hub = Hub::builder(bus, Authenticator::new(config).unwrap()).settings(settings).build();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = hub.gateway();
-        tokio::spawn(async move { axum::serve(listener, router).await });
+        tokio::spawn(hub_server::net::serve(listener, hub.gateway(), None, hub.clone()));
         Self { hub, address }
     }
 
