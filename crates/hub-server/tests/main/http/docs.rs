@@ -1,0 +1,146 @@
+//! docs/http.md: its examples, run in their order.
+
+use super::world::{STATIC, World};
+use flate2::read::GzDecoder;
+use hub_core::EventId;
+use serde_json::Value;
+use std::io::Read;
+
+const PAGE: &str = include_str!("../../../../../docs/http.md");
+
+/// A block of the page: what its fence says, and what is in it.
+struct Block<'a> {
+    fence: &'a str,
+    text: String,
+}
+
+fn blocks() -> Vec<Block<'static>> {
+    let (mut blocks, mut open): (_, Option<Block<'_>>) = (Vec::new(), None);
+    for line in PAGE.lines() {
+        match (line.strip_prefix("```"), open.take()) {
+            (Some(fence), None) => open = Some(Block { fence, text: String::new() }),
+            (Some(_), Some(block)) => blocks.push(block),
+            (None, Some(mut block)) => {
+                block.text += line;
+                block.text.push('\n');
+                open = Some(block);
+            }
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a fence is not closed");
+    blocks
+}
+
+/// The words of a command, as a shell would see them: quotes, continued lines and our two variables.
+fn words(command: &str, hub: &str) -> Vec<String> {
+    let command = command.replace("\\\n", " ").replace("$HUB", hub).replace("$TOKEN", STATIC);
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for letter in command.trim().chars() {
+        match quote {
+            Some(end) if letter == end => quote = None,
+            Some(_) => word.push(letter),
+            None if letter == '\'' || letter == '"' => quote = Some(letter),
+            None if letter.is_whitespace() => {
+                words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)))
+            }
+            None => word.push(letter),
+        }
+    }
+    words.push(word);
+    words
+}
+
+/// Does what curl does with these words.
+async fn curl(world: &World, words: &[String]) -> (u16, String) {
+    let (mut method, mut url, mut headers, mut body) = (None, None, Vec::new(), None);
+    let mut words = words.iter().map(String::as_str);
+    assert_eq!(words.next(), Some("curl"));
+    while let Some(word) = words.next() {
+        match word {
+            "-X" => method = words.next(),
+            "-H" => headers.extend(words.next().unwrap().split_once(": ")),
+            "-d" => body = words.next(),
+            "--compressed" => headers.push(("Accept-Encoding", "gzip")),
+            option if option.starts_with('-') => panic!("curl {option}"),
+            address => url = Some(address),
+        }
+    }
+    let method = method.unwrap_or(if body.is_some() { "POST" } else { "GET" });
+    let mut request = world.http.request(method.parse().unwrap(), url.unwrap());
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let answer = request.body(body.unwrap_or_default().to_owned()).send().await.unwrap();
+    let (status, is_packed) = (answer.status().as_u16(), answer.headers().contains_key("content-encoding"));
+    let bytes = answer.bytes().await.unwrap();
+    let mut text = String::new();
+    match is_packed {
+        true => GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap(),
+        false => (&bytes[..]).read_to_string(&mut text).unwrap(),
+    };
+    (status, text)
+}
+
+/// Whether two answers are the same, but for ids that the hub makes, times, and sizes.
+fn alike(name: &str, shown: &Value, found: &Value) -> bool {
+    match (shown, found) {
+        (Value::Object(shown), Value::Object(found)) => {
+            shown.len() == found.len()
+                && shown
+                    .iter()
+                    .all(|(name, value)| found.get(name).is_some_and(|other| alike(name, value, other)))
+        }
+        (Value::Array(shown), Value::Array(found)) => {
+            shown.len() == found.len()
+                && shown.iter().zip(found).all(|(shown, found)| alike(name, shown, found))
+        }
+        (Value::String(shown), Value::String(found)) => {
+            let is_made = |text: &str| {
+                EventId::parse(text).is_ok_and(|id| id.to_bytes()[6] >> 4 == 7)
+                    && !text.starts_with("018bcfe5")
+            };
+            shown == found || is_made(shown) && is_made(found)
+        }
+        (Value::Number(_), Value::Number(_))
+            if ["lagMs", "bytes", "ts", "lastTs", "lastCommitted"].contains(&name) =>
+        {
+            true
+        }
+        _ => shown == found,
+    }
+}
+
+fn check(command: &str, shown: &str, found: &str) {
+    let [shown_json, found_json] = [shown, found].map(|text| serde_json::from_str::<Value>(text).unwrap());
+    assert!(alike("", &shown_json, &found_json), "{command}\nthe page has\n{shown}\nbut it is\n{found}");
+}
+
+#[tokio::test]
+async fn the_examples_of_the_page_give_what_it_says() {
+    let world = World::new().await;
+    world.group("orders.created", "billing").await;
+    let blocks = blocks();
+    let mut run = 0;
+    for pair in blocks.windows(2).filter(|pair| pair[0].text.contains("curl ")) {
+        let (command, shown) = (&pair[0].text, &pair[1]);
+        assert_eq!(pair[0].fence, "sh");
+        let (status, found) = curl(&world, &words(command, &format!("http://{}", world.at))).await;
+        let (kind, expected) = shown.fence.split_once(' ').unwrap_or((shown.fence, "200"));
+        assert_eq!(status.to_string(), expected, "{command}{found}");
+        match kind {
+            "json" => check(command, &shown.text, &found),
+            "ndjson" => {
+                assert_eq!(shown.text.lines().count(), found.lines().count());
+                shown.text.lines().zip(found.lines()).for_each(|(shown, found)| check(command, shown, found));
+            }
+            "text" => shown.text.lines().for_each(|line| {
+                assert!(found.lines().any(|found| found == line), "{line} is not in\n{found}");
+            }),
+            other => panic!("{other} behind {command}"),
+        }
+        run += 1;
+    }
+    assert_eq!(run, PAGE.matches("\ncurl ").count(), "every example has its answer");
+    assert!(run >= 15);
+}
