@@ -1,9 +1,14 @@
 //! The event-hub program: one file per command in `commands`.
 
+mod client;
 mod commands;
+mod config;
+mod log;
+mod secret;
+mod serving;
 mod text;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Small objects by the million, made on one thread and freed on another: that is what it is good at.
@@ -27,11 +32,18 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Doctor(commands::doctor::Args),
+    Serve(commands::serve::Args),
+    Publish(commands::publish::Args),
+    Subscribe(commands::subscribe::Args),
+    Token(commands::token::Args),
+    #[command(subcommand)]
+    Config(commands::config::Command),
     #[command(subcommand)]
     Policy(commands::policy::Command),
+    Doctor(commands::doctor::Args),
     #[command(subcommand)]
     Store(commands::store::Command),
+    Completions(commands::completions::Args),
 }
 
 /// What every command that could not do its work ends with; clap ends with it, too, when it does not understand.
@@ -39,9 +51,15 @@ const COULD_NOT: u8 = 2;
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Serve(args) => commands::serve::run(&args),
+        Command::Publish(args) => commands::publish::run(&args),
+        Command::Subscribe(args) => commands::subscribe::run(&args),
+        Command::Token(args) => commands::token::run(&args),
+        Command::Config(command) => commands::config::run(&command),
         Command::Policy(command) => commands::policy::run(&command),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Store(command) => commands::store::run(&command),
+        Command::Completions(args) => commands::completions::run(&args, Cli::command()),
     };
     done.unwrap_or_else(|error| {
         if error.downcast_ref().is_some_and(text::is_closed_pipe) {

@@ -1,10 +1,16 @@
 //! The program itself, run on real directories.
 #![allow(clippy::unwrap_used)]
 
+#[path = "main/config.rs"]
+mod config;
 #[path = "main/damage.rs"]
 mod damage;
+#[path = "main/events.rs"]
+mod events;
 #[path = "main/healthy.rs"]
 mod healthy;
+#[path = "main/hub.rs"]
+mod hub;
 #[path = "main/policy.rs"]
 mod policy;
 #[path = "main/random.rs"]
@@ -13,7 +19,11 @@ mod random;
 mod refused;
 #[path = "main/repairs.rs"]
 mod repairs;
+#[path = "main/serve.rs"]
+mod serve;
 #[path = "main/stat.rs"]
 mod stat;
+#[path = "main/token.rs"]
+mod token;
 #[path = "main/world.rs"]
 mod world;

@@ -1,8 +1,14 @@
 //! One module per command: its arguments, and what it does.
 
+pub mod completions;
+pub mod config;
 pub mod doctor;
 pub mod policy;
+pub mod publish;
+pub mod serve;
 pub mod store;
+pub mod subscribe;
+pub mod token;
 
 use anyhow::{Context, bail};
 use hub_store_embedded::disk::RealDisk;

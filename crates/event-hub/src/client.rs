@@ -1,0 +1,226 @@
+//! A small client for the commands: one connection, one task, frames as they come.
+
+use crate::secret;
+use anyhow::{Context, Result, anyhow, bail};
+use futures_util::{SinkExt, StreamExt};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+
+/// How long a hub has to answer the connection and the token.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The largest frame that is taken from a hub.
+const FRAME_BYTES: usize = 64 << 20;
+
+/// Where the hub is, and who asks.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Target {
+    /// The hub's WebSocket [default: ws://127.0.0.1:8090/, or the port in WS_PORT]
+    #[arg(long, value_name = "URL", env = "EVENT_HUB_URL", help_heading = "Hub")]
+    url: Option<String>,
+
+    /// The token [default: WS_TOKEN, or one made with the development secret of the data directory]
+    #[arg(long, value_name = "TOKEN", env = "EVENT_HUB_TOKEN", hide_env_values = true, help_heading = "Hub")]
+    token: Option<String>,
+
+    /// The data directory, for its development secret
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "EVENT_HUB_DATA",
+        default_value = "./event-hub-data",
+        help_heading = "Hub"
+    )]
+    data: PathBuf,
+}
+
+impl Target {
+    fn url(&self) -> Result<String> {
+        if let Some(url) = &self.url {
+            return Ok(url.clone());
+        }
+        let port = std::env::var("WS_PORT").unwrap_or_else(|_| "8090".into());
+        let port: u16 = port.parse().map_err(|_| anyhow!("WS_PORT is {port:?}; it must be a port"))?;
+        Ok(format!("ws://127.0.0.1:{port}/"))
+    }
+
+    fn token(&self) -> Result<String> {
+        let given = self.token.clone().or_else(|| std::env::var("WS_TOKEN").ok());
+        if let Some(token) = given.filter(|token| !token.is_empty()) {
+            return Ok(token);
+        }
+        let split = |text: String| text.split(',').map(|one| one.trim().to_owned()).collect::<Vec<_>>();
+        let audience = std::env::var("JWT_AUD").map(split).unwrap_or_default();
+        let issuer = std::env::var("JWT_ISS").ok();
+        match secret::load(&self.data)? {
+            Some(secret) => Ok(secret::developer_token(&secret, &audience, issuer.as_deref())),
+            None => bail!(
+                "no token: give one with --token or EVENT_HUB_TOKEN (`event-hub token` makes one), or name the data \
+                 directory of a development hub with --data; {} has no development secret",
+                self.data.display()
+            ),
+        }
+    }
+}
+
+/// What every frame of a hub has.
+#[derive(Debug, Deserialize)]
+pub struct Frame {
+    /// What it is.
+    pub op: String,
+    /// Which request it answers.
+    #[serde(default)]
+    pub corr: Option<String>,
+    /// Of an ERR.
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    msg: String,
+    /// After how long the request may be sent again.
+    #[serde(default)]
+    pub retry_after_ms: Option<u64>,
+    /// The whole frame.
+    #[serde(skip)]
+    pub text: Utf8Bytes,
+}
+
+/// What a hub refused.
+#[derive(Debug)]
+pub struct Refused {
+    /// The hub's code.
+    pub code: String,
+    /// Its words.
+    pub msg: String,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the hub answered {}: {}", self.code, self.msg)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Frame {
+    /// The answer, or the error that it is.
+    pub fn ok(self) -> Result<Self> {
+        if self.op == "ERR" { Err(Refused { code: self.code, msg: self.msg }.into()) } else { Ok(self) }
+    }
+
+    /// Whether the hub asks to send it again later.
+    pub fn is_rate_limited(&self) -> bool {
+        self.op == "ERR" && self.code == "rate_limited"
+    }
+
+    /// The whole frame, as some type.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
+        serde_json::from_str(&self.text).context("a frame of the hub cannot be understood")
+    }
+
+    /// What an OK says, without what belongs to the wire.
+    pub fn answer(&self) -> Result<serde_json::Map<String, serde_json::Value>> {
+        let mut answer: serde_json::Map<_, _> = self.read()?;
+        answer.remove("op");
+        answer.remove("corr");
+        Ok(answer)
+    }
+}
+
+/// A connection that the hub knows.
+pub struct Client {
+    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+}
+
+impl Client {
+    /// Connects and says who it is.
+    pub async fn connect(target: &Target) -> Result<Self> {
+        let (url, token) = (target.url()?, target.token()?);
+        let connected = tokio::time::timeout(PATIENCE, Self::open(&url, &token)).await;
+        connected.map_err(|_| anyhow!("{url} did not answer within {} s", PATIENCE.as_secs()))?
+    }
+
+    async fn open(url: &str, token: &str) -> Result<Self> {
+        let config =
+            WebSocketConfig::default().max_message_size(Some(FRAME_BYTES)).max_frame_size(Some(FRAME_BYTES));
+        let connected = connect_async_with_config(url, Some(config), true).await;
+        let (socket, _) = connected.map_err(|error| explain(url, &error))?;
+        let mut client = Self { socket };
+        client.send(&serde_json::json!({ "op": "AUTH", "token": token, "corr": "auth" })).await?;
+        loop {
+            let Some(frame) = client.recv().await? else {
+                bail!("{url} closed the connection before it answered")
+            };
+            if frame.corr.as_deref() == Some("auth") || frame.op == "ERR" {
+                frame.ok()?;
+                return Ok(client);
+            }
+        }
+    }
+
+    /// Sends a frame.
+    pub async fn send(&mut self, frame: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string(frame)?;
+        self.socket.send(Message::Text(text.into())).await.context("the connection to the hub is lost")
+    }
+
+    /// The next frame; `None` once the hub has closed the connection.
+    pub async fn recv(&mut self) -> Result<Option<Frame>> {
+        loop {
+            let text = match self.socket.next().await {
+                None | Some(Err(tungstenite::Error::ConnectionClosed)) => return Ok(None),
+                Some(Ok(Message::Close(close))) => {
+                    let Some(close) = close else { return Ok(None) };
+                    let reason = if close.reason.is_empty() { "no reason given" } else { &close.reason };
+                    bail!("the hub closed the connection: {} ({})", reason, u16::from(close.code));
+                }
+                Some(Ok(Message::Text(text))) => text,
+                // Pings are answered by the library.
+                Some(Ok(_)) => continue,
+                Some(Err(error)) => return Err(error).context("the connection to the hub is lost"),
+            };
+            let mut frame: Frame =
+                serde_json::from_str(&text).context("a frame of the hub cannot be understood")?;
+            frame.text = text;
+            return Ok(Some(frame));
+        }
+    }
+
+    /// The next frame of a hub that has something to answer.
+    pub async fn expect(&mut self) -> Result<Frame> {
+        self.recv().await?.ok_or_else(|| anyhow!("the hub closed the connection before it answered"))
+    }
+
+    /// Says goodbye.
+    pub async fn close(mut self) {
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.socket.close(None)).await;
+    }
+}
+
+fn explain(url: &str, error: &tungstenite::Error) -> anyhow::Error {
+    match error {
+        tungstenite::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            anyhow!("no hub at {url}: start one with `event-hub serve`, or name another with --url")
+        }
+        tungstenite::Error::Http(response) => {
+            let status = response.status();
+            anyhow!(
+                "{url} is no WebSocket of a hub (HTTP {status}); HTTP and WebSocket have ports of their own"
+            )
+        }
+        tungstenite::Error::Url(_) => anyhow!("{url} is no WebSocket URL; one is like ws://127.0.0.1:8090/"),
+        error => anyhow!("{url} cannot be reached: {error}"),
+    }
+}
+
+/// A runtime for a command: one thread is enough.
+pub fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting")?;
+    let done = runtime.block_on(future);
+    // Standard input may be read for ever.
+    runtime.shutdown_background();
+    done
+}

@@ -1,0 +1,157 @@
+//! `event-hub publish TOPIC PAYLOAD`: one event, or one per line of standard input.
+
+mod lines;
+
+use crate::client::{Client, Target, block_on};
+use crate::text::print;
+use anyhow::{Context, Result, bail};
+use hub_proto::{EventId, TopicName};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::ExitCode;
+
+/// Publish an event, or one per line of standard input
+///
+/// The payload is JSON: a text is written with its quotes, '"like this"'. The answer comes once the event is on disk, and
+/// is printed as JSON. With --lines every line of standard input is an event; what is refused is told with its line, and
+/// the answer counts them.
+///
+/// Exit code: 0 if everything was taken, 1 if the hub refused something, 2 if it could not be asked.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The topic
+    #[arg(value_name = "TOPIC", value_parser = topic)]
+    topic: TopicName,
+
+    /// The payload as JSON; `-` reads it from standard input
+    #[arg(
+        value_name = "PAYLOAD",
+        required_unless_present = "lines",
+        conflicts_with = "lines",
+        allow_hyphen_values = true
+    )]
+    payload: Option<String>,
+
+    /// Publish every line of standard input (NDJSON)
+    #[arg(long)]
+    lines: bool,
+
+    /// Entity key: what is ordered and compacted
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+
+    /// Id, a UUID; sending the same id again adds nothing
+    #[arg(long, value_name = "UUID", conflicts_with = "lines")]
+    id: Option<EventId>,
+
+    /// A header; several times for more
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
+
+    /// A tag; several times for more
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+/// The options of an event, as a frame has them.
+#[derive(Serialize)]
+struct Opts<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a EventId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    tags: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Publish<'a> {
+    op: &'static str,
+    corr: &'static str,
+    topic: &'a str,
+    payload: &'a RawValue,
+    opts: &'a Opts<'a>,
+}
+
+fn topic(text: &str) -> Result<TopicName, std::borrow::Cow<'static, str>> {
+    TopicName::parse(text).map_err(|error| error.msg)
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("a header is NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+impl Args {
+    fn opts(&self) -> Opts<'_> {
+        Opts {
+            id: self.id.as_ref(),
+            key: self.key.as_deref(),
+            headers: self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+            tags: &self.tags,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.lines {
+        return block_on(lines::publish(args));
+    }
+    let payload = match args.payload.as_deref() {
+        Some("-") | None => read_stdin()?,
+        Some(text) => text.to_owned(),
+    };
+    let payload = RawValue::from_string(payload.trim().to_owned());
+    let payload =
+        payload.context("the payload is not JSON; a text is written with its quotes: '\"like this\"'")?;
+    block_on(async {
+        let mut client = Client::connect(&args.target).await?;
+        let opts = args.opts();
+        client
+            .send(&Publish {
+                op: "PUBLISH",
+                corr: "1",
+                topic: args.topic.as_str(),
+                payload: &payload,
+                opts: &opts,
+            })
+            .await?;
+        let answer = loop {
+            let frame = client.expect().await?;
+            if frame.corr.as_deref() == Some("1") || frame.op == "ERR" {
+                break frame;
+            }
+        };
+        let answer = answer.ok();
+        client.close().await;
+        match answer {
+            Ok(answer) => {
+                print(&format!("{}\n", serde_json::Value::Object(answer.answer()?)))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(error) => {
+                eprintln!("error: {error}");
+                Ok(ExitCode::from(1))
+            }
+        }
+    })
+}
+
+fn read_stdin() -> Result<String> {
+    /// More than any hub takes.
+    const MAX: u64 = 64 << 20;
+    let mut text = String::new();
+    std::io::stdin().lock().take(MAX + 1).read_to_string(&mut text).context("reading standard input")?;
+    if text.len() as u64 > MAX {
+        bail!("standard input has more than 64 MiB; one payload is expected, or --lines for one per line");
+    }
+    Ok(text)
+}

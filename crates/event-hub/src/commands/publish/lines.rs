@@ -1,0 +1,244 @@
+//! Many events from standard input: in batches, several of them under way.
+
+use super::{Args, Opts};
+use crate::client::{Client, Frame};
+use crate::text::{count, print};
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Events in a batch, and its bytes: well below what a hub takes.
+const BATCH_EVENTS: usize = 500;
+const BATCH_BYTES: usize = 512 << 10;
+/// What is read in one go.
+const READ_BYTES: usize = 256 << 10;
+/// Batches under way.
+const IN_FLIGHT: usize = 8;
+/// The longest line.
+const LINE_BYTES: u64 = 64 << 20;
+/// Refusals that are told; the others are counted.
+const TOLD: u64 = 10;
+
+/// Lines of standard input that are JSON, and where the first of them was.
+#[derive(Default)]
+struct Batch {
+    payloads: Vec<(u64, Box<RawValue>)>,
+    bytes: usize,
+}
+
+#[derive(Serialize)]
+struct Event<'a> {
+    topic: &'a str,
+    payload: &'a RawValue,
+    opts: &'a Opts<'a>,
+}
+
+#[derive(Serialize)]
+struct Publish<'a> {
+    op: &'static str,
+    corr: String,
+    events: Vec<Event<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    results: Vec<Taken>,
+}
+
+/// What became of one event.
+#[derive(Deserialize)]
+struct Taken {
+    #[serde(default)]
+    code: Option<String>,
+    #[serde(default)]
+    msg: String,
+    #[serde(default)]
+    duplicate: bool,
+}
+
+/// What became of all of them; the last thing that is printed.
+#[derive(Default, Serialize)]
+struct Sum {
+    published: u64,
+    duplicates: u64,
+    failed: u64,
+}
+
+impl Sum {
+    fn refused(&mut self, line: u64, what: &str) {
+        self.failed += 1;
+        if self.failed <= TOLD {
+            eprintln!("line {line}: {what}");
+        } else if self.failed == TOLD + 1 {
+            eprintln!("further lines are only counted");
+        }
+    }
+}
+
+/// A line, good or not.
+enum Line {
+    Good(Batch),
+    Bad(u64, String),
+    Failed(anyhow::Error),
+}
+
+pub(super) async fn publish(args: &Args) -> Result<ExitCode> {
+    let mut client = Client::connect(&args.target).await?;
+    // As many batches again as are under way, and the reader waits.
+    let (give, mut take) = mpsc::channel(IN_FLIGHT);
+    std::thread::Builder::new()
+        .name("stdin".into())
+        .spawn(move || read(&give))
+        .context("reading standard input")?;
+    let opts = args.opts();
+    let (mut sum, mut under_way) = (Sum::default(), BTreeMap::<u64, Batch>::new());
+    let (mut next, mut more, mut progress) = (0, true, Progress::new());
+    while more || !under_way.is_empty() {
+        tokio::select! {
+            line = take.recv(), if more && under_way.len() < IN_FLIGHT => match line {
+                None => more = false,
+                Some(Line::Bad(line, what)) => sum.refused(line, &what),
+                Some(Line::Failed(error)) => return Err(error),
+                Some(Line::Good(batch)) => {
+                    next += 1;
+                    send(&mut client, args, &opts, next, &batch).await?;
+                    under_way.insert(next, batch);
+                }
+            },
+            frame = client.expect() => {
+                let frame = frame?;
+                let Some(at) = frame.corr.as_ref().and_then(|corr| corr.parse().ok()) else {
+                    frame.ok()?;
+                    continue;
+                };
+                let Some(batch) = under_way.remove(&at) else { continue };
+                if frame.is_rate_limited() {
+                    // Whatever was sent after it may have been taken: events of different batches can change places.
+                    tokio::time::sleep(Duration::from_millis(frame.retry_after_ms.unwrap_or(100))).await;
+                    send(&mut client, args, &opts, at, &batch).await?;
+                    under_way.insert(at, batch);
+                } else {
+                    settle(frame, &batch, &mut sum)?;
+                }
+            }
+        }
+        progress.tell(&sum);
+    }
+    progress.wipe();
+    client.close().await;
+    print(&format!("{}\n", serde_json::to_string(&sum)?))?;
+    Ok(if sum.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+async fn send(client: &mut Client, args: &Args, opts: &Opts<'_>, at: u64, batch: &Batch) -> Result<()> {
+    let topic = args.topic.as_str();
+    let events = batch.payloads.iter().map(|(_, payload)| Event { topic, payload, opts }).collect();
+    client.send(&Publish { op: "PUBLISH", corr: at.to_string(), events }).await
+}
+
+fn settle(frame: Frame, batch: &Batch, sum: &mut Sum) -> Result<()> {
+    let frame = match frame.ok() {
+        Ok(frame) => frame,
+        // The batch was refused as a whole.
+        Err(error) => {
+            let what = error.to_string();
+            batch.payloads.iter().for_each(|(line, _)| sum.refused(*line, &what));
+            return Ok(());
+        }
+    };
+    let answer: Answer = frame.read()?;
+    if answer.results.len() != batch.payloads.len() {
+        bail!("the hub answered {} events of {}", answer.results.len(), batch.payloads.len());
+    }
+    for (taken, (line, _)) in answer.results.iter().zip(&batch.payloads) {
+        match &taken.code {
+            Some(code) => sum.refused(*line, &format!("the hub answered {code}: {}", taken.msg)),
+            None if taken.duplicate => sum.duplicates += 1,
+            None => sum.published += 1,
+        }
+    }
+    Ok(())
+}
+
+/// Reads lines until there are no more, or nobody wants them.
+fn read(give: &mpsc::Sender<Line>) {
+    let mut stdin = BufReader::with_capacity(READ_BYTES, std::io::stdin().lock());
+    let (mut batch, mut number) = (Batch::default(), 0);
+    loop {
+        number += 1;
+        let mut line = Vec::new();
+        match Read::by_ref(&mut stdin).take(LINE_BYTES).read_until(b'\n', &mut line) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => {
+                let _ = give
+                    .blocking_send(Line::Failed(anyhow::Error::new(error).context("reading standard input")));
+                return;
+            }
+        }
+        if line.len() as u64 == LINE_BYTES {
+            let error =
+                anyhow::anyhow!("line {number} has more than 64 MiB; one JSON value per line is expected");
+            let _ = give.blocking_send(Line::Failed(error));
+            return;
+        }
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            continue;
+        }
+        match serde_json::from_slice::<Box<RawValue>>(line) {
+            Ok(payload) => {
+                batch.bytes += line.len();
+                batch.payloads.push((number, payload));
+            }
+            Err(error) => {
+                if give.blocking_send(Line::Bad(number, format!("not JSON: {error}"))).is_err() {
+                    return;
+                }
+            }
+        }
+        // A full batch goes, and so does a small one when no further line is there yet: somebody may be typing.
+        let idle = !stdin.buffer().contains(&b'\n');
+        let full = batch.payloads.len() >= BATCH_EVENTS || batch.bytes >= BATCH_BYTES;
+        if !batch.payloads.is_empty()
+            && (full || idle)
+            && give.blocking_send(Line::Good(std::mem::take(&mut batch))).is_err()
+        {
+            return;
+        }
+    }
+    if !batch.payloads.is_empty() {
+        let _ = give.blocking_send(Line::Good(batch));
+    }
+}
+
+/// A line on a terminal that says how far it is.
+struct Progress {
+    terminal: bool,
+    last: Instant,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { terminal: std::io::stderr().is_terminal(), last: Instant::now() }
+    }
+
+    fn tell(&mut self, sum: &Sum) {
+        if self.terminal && self.last.elapsed() > Duration::from_millis(200) {
+            self.last = Instant::now();
+            let mut err = std::io::stderr().lock();
+            let _ = write!(err, "\r\x1b[K{} published", count(sum.published)).and_then(|()| err.flush());
+        }
+    }
+
+    fn wipe(&self) {
+        if self.terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `event-hub serve`: the hub itself.
+
+use crate::config::Config;
+use crate::config::sources::Flags;
+use crate::secret::developer_token;
+use crate::serving::{Running, run as serve, start};
+use crate::{log, text};
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+
+/// Run a hub
+///
+/// Without any configuration it keeps its events in ./event-hub-data, listens on this machine only, makes a secret for
+/// development and prints a token that may do everything. Flags count more than the environment, the environment more
+/// than the file. Logs go to standard error, by RUST_LOG.
+///
+/// SIGTERM and SIGINT stop it cleanly within 10 seconds, a second one at once. SIGHUP reads the configuration again: keys,
+/// rules, topics and limits change without a stop.
+///
+/// Exit code: 0 after a clean stop, 1 after a second signal, 2 if it could not start.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    flags: Flags,
+
+    /// Print one line of JSON when ready, instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let config = Config::load(&args.flags, &|name| std::env::var_os(name))?;
+    log::start()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
+    let served = runtime.block_on(async {
+        let running = start(config).await?;
+        serve(running, &args.flags, |running| say_ready(running, args.json)).await
+    });
+    // Whatever still hangs has had its time.
+    runtime.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+fn say_ready(running: &Running, as_json: bool) -> Result<()> {
+    let secure = if running.tls.is_some() { "s" } else { "" };
+    let gateway = reachable(running.gateway.local_addr()?);
+    let ops = reachable(running.ops.local_addr()?);
+    let (ws, http) = (format!("ws{secure}://{gateway}/"), format!("http{secure}://{ops}/"));
+    let data = running.config.data.display();
+    let auth = &running.config.auth;
+    let token =
+        running.made.as_ref().map(|made| developer_token(made, &auth.audience, auth.issuer.as_deref()));
+    tracing::info!(%gateway, %ops, tls = running.tls.is_some(), %data, "listening");
+    let said = if as_json {
+        let mut ready = json!({ "ready": true, "ws": ws, "http": http, "data": data.to_string() });
+        if let Some(token) = token {
+            ready["token"] = token.into();
+        }
+        format!("{ready}\n")
+    } else {
+        let mut lines =
+            format!("event-hub is ready\n\n  WebSocket  {ws}\n  HTTP       {http}\n  data       {data}\n");
+        if let Some(token) = token {
+            lines += &format!(
+                "\n  A token for development, which may do everything and holds for 30 days:\n\n{token}\n\n  \
+                 `event-hub token` makes narrower ones; set JWT_SECRET or JWT_JWKS_URL for real ones.\n"
+            );
+        }
+        lines
+    };
+    match text::print(&said) {
+        // Nobody reads it, but the hub runs all the same.
+        Err(error) if text::is_closed_pipe(&error) => Ok(()),
+        said => Ok(said?),
+    }
+}
+
+/// An address that can be connected to from here.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}

@@ -1,0 +1,279 @@
+//! From values to what the parts of the hub take, and what can only be checked together.
+
+use super::mistakes::{Mistakes, Origin};
+use super::settings::SETTINGS;
+use super::value::Value;
+use super::{Config, Found};
+use hub_core::{Config as BusConfig, Pattern, TopicSettings};
+use hub_server::acl::Policy;
+use hub_server::acl::sib::Sib;
+use hub_server::auth::{AuthConfig, Secret};
+use hub_server::limits::Limits;
+use hub_server::{Origins, Settings};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+const HOUR: u64 = 60 * 60 * 1000;
+
+/// A secret in a file is at most this long.
+const MAX_SECRET_BYTES: usize = 64 * 1024;
+
+/// What a value becomes.
+trait FromValue: Sized {
+    fn from_value(value: &Value) -> Option<Self>;
+}
+
+macro_rules! numbers {
+    ($($type:ty),*) => {$(
+        impl FromValue for $type {
+            fn from_value(value: &Value) -> Option<Self> {
+                match value {
+                    Value::Number(number) => Self::try_from(*number).ok(),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+numbers!(u16, u32, u64, usize);
+
+macro_rules! plain {
+    ($($type:ty: $variant:ident),*) => {$(
+        impl FromValue for $type {
+            fn from_value(value: &Value) -> Option<Self> {
+                match value {
+                    Value::$variant(value) => Some(value.clone()),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+plain!(
+    String: Text,
+    PathBuf: Path,
+    IpAddr: Address,
+    bool: Switch,
+    Option<u32>: Rate,
+    Vec<String>: Texts,
+    Vec<(Pattern, u32)>: Rates
+);
+
+impl Found {
+    /// Takes a value over `into`, if it was set.
+    fn take<T: FromValue>(&self, name: &str, into: &mut T) {
+        debug_assert!(SETTINGS.iter().any(|setting| setting.name == name), "{name} is no setting");
+        if let Some(value) = self.get(name) {
+            *into = value;
+        }
+    }
+
+    fn get<T: FromValue>(&self, name: &str) -> Option<T> {
+        self.values.get(name).and_then(|(value, _)| T::from_value(value))
+    }
+
+    fn origin(&self, name: &str) -> Option<Origin> {
+        self.values.get(name).map(|(_, origin)| origin.clone())
+    }
+}
+
+/// Everything that was found, put together.
+pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
+    let mut config = Config {
+        bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        ws_port: 8090,
+        ops_port: 8082,
+        tls: tls(&found, mistakes),
+        data: PathBuf::from("./event-hub-data"),
+        segment_bytes: hub_store_embedded::Options::default().segment_bytes,
+        auth: auth(&found, mistakes),
+        settings: Settings::default(),
+        bus: BusConfig::default(),
+        values: Default::default(),
+    };
+    found.take("server.bind", &mut config.bind);
+    found.take("server.ws_port", &mut config.ws_port);
+    found.take("server.ops_port", &mut config.ops_port);
+    found.take("store.data", &mut config.data);
+    found.take("store.segment_size", &mut config.segment_bytes);
+    if config.ws_port == config.ops_port && config.ws_port != 0 {
+        let text =
+            format!("server.ws_port and server.ops_port are both {}; they must differ", config.ws_port);
+        mistakes.add(found.origin("server.ops_port").or_else(|| found.origin("server.ws_port")), text);
+    }
+    let loopback = is_loopback(config.bind);
+    if !loopback && !config.auth.is_real() {
+        let bind = config.bind;
+        let only =
+            if config.auth.static_token.is_some() { " (auth.static_token alone is not enough)" } else { "" };
+        mistakes.add(
+            found.origin("server.bind"),
+            format!(
+                "server.bind is {bind}, which others can reach, and nothing says whose tokens hold{only}; set \
+                 auth.jwks_url (JWT_JWKS_URL) or auth.secret (JWT_SECRET), or bind to 127.0.0.1"
+            ),
+        );
+    }
+    config.bus = bus(&found, mistakes);
+    config.settings = Settings {
+        policy: policy(&found, mistakes),
+        limits: limits(&found, loopback),
+        origins: origins(&found),
+        open_metrics: loopback,
+    };
+    let (frame, payload) = (config.settings.limits.frame_bytes, config.bus.max_payload);
+    if payload > frame {
+        let text = format!(
+            "limits.max_payload is {}, more than the {} of limits.frame_bytes that carry it; make that one larger",
+            super::units::size(payload as u64),
+            super::units::size(frame as u64),
+        );
+        mistakes.add(found.origin("limits.max_payload").or_else(|| found.origin("limits.frame_bytes")), text);
+    }
+    config.values = found.values;
+    config
+}
+
+/// Whether only this machine reaches an address.
+pub fn is_loopback(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_loopback(),
+        IpAddr::V6(address) => {
+            address.is_loopback() || address.to_ipv4_mapped().is_some_and(|address| address.is_loopback())
+        }
+    }
+}
+
+fn tls(found: &Found, mistakes: &mut Mistakes) -> Option<(PathBuf, PathBuf)> {
+    let (cert, key) = (found.get("server.tls_cert"), found.get("server.tls_key"));
+    for (has, lacks) in [("server.tls_cert", "server.tls_key"), ("server.tls_key", "server.tls_cert")] {
+        if found.values.contains_key(has) && !found.values.contains_key(lacks) {
+            mistakes.add(found.origin(has), format!("{has} is set and {lacks} is not; TLS needs both"));
+        }
+    }
+    cert.zip(key)
+}
+
+fn auth(found: &Found, mistakes: &mut Mistakes) -> AuthConfig {
+    let mut auth = AuthConfig {
+        jwks_url: found.get("auth.jwks_url"),
+        secret: secret(found, "auth.secret", "auth.secret_file", mistakes),
+        audience: found.get("auth.audience").unwrap_or_default(),
+        issuer: found.get("auth.issuer"),
+        static_token: secret(found, "auth.static_token", "auth.static_token_file", mistakes),
+        ..AuthConfig::default()
+    };
+    found.take("auth.leeway", &mut auth.leeway_secs);
+    found.take("auth.allow_no_exp", &mut auth.allow_no_exp);
+    if auth.jwks_url.is_some()
+        && let Err(error) = auth.check()
+    {
+        mistakes.add(found.origin("auth.jwks_url"), error.msg);
+    }
+    auth
+}
+
+/// A secret as it is, or from its file. One of the environment counts more than a file's.
+fn secret(found: &Found, plain: &str, file: &str, mistakes: &mut Mistakes) -> Option<Secret> {
+    let in_file = |name: &str| matches!(found.origin(name), Some(Origin::File(..)));
+    if in_file(plain) && in_file(file) {
+        mistakes.add(found.origin(file), format!("{plain} and {file} are both set; leave one out"));
+        return None;
+    }
+    if let Some(text) = found.get::<String>(plain) {
+        return Some(Secret::new(text));
+    }
+    let path: PathBuf = found.get(file)?;
+    match read_secret(&path) {
+        Ok(secret) => Some(secret),
+        Err(what) => {
+            mistakes.add(found.origin(file), format!("{file}: {what}"));
+            None
+        }
+    }
+}
+
+/// A secret from a file; the line's end is not part of it.
+pub fn read_secret(path: &Path) -> Result<Secret, String> {
+    let shown = path.display();
+    let text = std::fs::read(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    if text.len() > MAX_SECRET_BYTES {
+        return Err(format!("{shown} is larger than 64 KiB; a file with one secret is expected"));
+    }
+    let text = String::from_utf8(text).map_err(|_| format!("{shown} is not UTF-8 text"))?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(format!("{shown} is empty")),
+        text => Ok(Secret::new(text)),
+    }
+}
+
+fn origins(found: &Found) -> Origins {
+    match found.values.get("server.origins") {
+        Some((Value::Texts(list), _)) => Origins::Listed(list.clone()),
+        Some((Value::Text(word), _)) if word == "any" => Origins::Any,
+        _ => Origins::SameHost,
+    }
+}
+
+fn limits(found: &Found, loopback: bool) -> Limits {
+    let mut limits = if loopback { Limits::default() } else { Limits::beyond_loopback() };
+    found.take("limits.connection_rate", &mut limits.connection_rate);
+    found.take("limits.subject_rate", &mut limits.subject_rate);
+    found.take("limits.topic_rates", &mut limits.topic_rates);
+    found.take("limits.connections", &mut limits.connections);
+    found.take("limits.connections_per_address", &mut limits.connections_per_address);
+    found.take("limits.frame_bytes", &mut limits.frame_bytes);
+    found.take("limits.batch_events", &mut limits.batch_events);
+    found.take("limits.subscriptions", &mut limits.subscriptions);
+    found.take("limits.auth_timeout", &mut limits.auth_timeout);
+    found.take("limits.idle_timeout", &mut limits.idle_timeout);
+    found.take("limits.body_timeout", &mut limits.body_timeout);
+    found.take("limits.expiry_grace", &mut limits.expiry_grace);
+    limits
+}
+
+fn bus(found: &Found, mistakes: &mut Mistakes) -> BusConfig {
+    let mut bus = BusConfig::default();
+    found.take("limits.max_payload", &mut bus.max_payload);
+    found.take("limits.max_topics", &mut bus.max_topics);
+    found.take("limits.max_parked", &mut bus.max_parked);
+    found.take("limits.ack_timeout", &mut bus.ack_timeout);
+    found.take("limits.publish_timeout", &mut bus.publish_timeout);
+    found.take("limits.group_expire_days", &mut bus.group_expire_days);
+    found.take("limits.clean_interval", &mut bus.clean_interval);
+    found.take("limits.tail_bytes", &mut bus.tail_bytes);
+    found.take("limits.member_bytes", &mut bus.member_bytes);
+    found.take("limits.queue_bytes", &mut bus.queue_bytes);
+    found.take("limits.metric_labels", &mut bus.metric_labels);
+    if let Some(hours) = found.get::<u64>("limits.dedupe_window_hours") {
+        bus.dedupe_window = hours * HOUR;
+    }
+    bus.topics = found.topics.iter().map(|topic| (topic.pattern.clone(), topic.settings.clone())).collect();
+    for (at, topic) in found.topics.iter().enumerate() {
+        if found.topics[..at].iter().any(|before| before.pattern == topic.pattern) {
+            let text = format!("topics.pattern {} is there twice; the first would count", topic.pattern);
+            mistakes.add(Some(topic.origin.clone()), text);
+        }
+    }
+    if let Some(sib) = sib(found, "topics_file", mistakes) {
+        let topics: Vec<(Pattern, TopicSettings)> = sib.topics;
+        bus.topics.extend(topics);
+    }
+    if let Err(error) = bus.check() {
+        mistakes.add(found.origin("topics_file"), error.msg);
+    }
+    bus
+}
+
+fn policy(found: &Found, mistakes: &mut Mistakes) -> Policy {
+    sib(found, "auth.policy_file", mistakes).map(|sib| sib.policy).unwrap_or_default()
+}
+
+fn sib(found: &Found, name: &str, mistakes: &mut Mistakes) -> Option<Sib> {
+    let path: PathBuf = found.get(name)?;
+    let shown = path.display();
+    let read = std::fs::read(&path).map_err(|error| format!("{name}: {shown} cannot be read: {error}"));
+    let read =
+        read.and_then(|bytes| Sib::from_bytes(&bytes).map_err(|error| format!("{name}: {shown}:{error}")));
+    read.map_err(|text| mistakes.add(found.origin(name), text)).ok()
+}

@@ -1,0 +1,123 @@
+//! What can be set about a hub: a file, over it the environment, over it the flags.
+//!
+//! | to know about | look at |
+//! | --- | --- |
+//! | which settings there are, their ranges and defaults | [`settings`] |
+//! | how a value is written | [`value`], [`units`] |
+//! | the file | [`file`] |
+//! | environment and flags | [`sources`] |
+//! | what the parts of the hub get | [`build`] |
+//! | what is said when something is wrong | [`mistakes`] |
+
+pub mod build;
+mod file;
+pub mod mistakes;
+pub mod settings;
+pub mod sources;
+pub mod units;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use hub_core::{Pattern, TopicSettings};
+use hub_server::Settings;
+use hub_server::auth::AuthConfig;
+use mistakes::{Mistakes, Origin};
+use settings::{SETTINGS, Setting};
+use sources::{Environment, Flags};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use value::Value;
+
+/// The file that `config default` prints.
+pub const DEFAULT: &str = include_str!("default.toml");
+
+/// A configuration file is at most this long.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// A configuration that can be used.
+pub struct Config {
+    /// The address to listen on.
+    pub bind: IpAddr,
+    /// The WebSocket port.
+    pub ws_port: u16,
+    /// The HTTP port.
+    pub ops_port: u16,
+    /// Certificate and key.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// The data directory.
+    pub data: PathBuf,
+    /// Bytes of a file of the log.
+    pub segment_bytes: u64,
+    /// Whose tokens hold.
+    pub auth: AuthConfig,
+    /// What sessions go by.
+    pub settings: Settings,
+    /// What the bus goes by.
+    pub bus: hub_core::Config,
+    values: Values,
+}
+
+type Values = BTreeMap<&'static str, (Value, Origin)>;
+
+/// What was written down, wherever.
+#[derive(Default)]
+pub struct Found {
+    values: Values,
+    topics: Vec<Topic>,
+}
+
+/// A `[[topics]]`.
+struct Topic {
+    pattern: Pattern,
+    settings: TopicSettings,
+    origin: Origin,
+}
+
+impl Found {
+    /// What comes later counts.
+    fn set(&mut self, setting: &'static Setting, value: Value, origin: Origin) {
+        self.values.insert(setting.name, (value, origin));
+    }
+}
+
+impl Config {
+    /// Reads the file that the flags name, the environment and the flags.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn load(flags: &Flags, environment: Environment<'_>) -> Result<Self, Mistakes> {
+        let (mut found, mut mistakes) = (Found::default(), Mistakes::default());
+        if let Some(path) = &flags.config {
+            match read_file(path) {
+                Ok(text) => file::read(path, &text, &mut found, &mut mistakes),
+                Err(text) => mistakes.add(None, text),
+            }
+        }
+        sources::read(environment, flags, &mut found, &mut mistakes);
+        let config = build::build(found, &mut mistakes);
+        if mistakes.0.is_empty() { Ok(config) } else { Err(mistakes) }
+    }
+
+    /// Names of the settings that only a new start can change and that are not what they were.
+    pub fn needs_restart(&self, before: &Self) -> Vec<&'static str> {
+        let same = |name: &&'static str| {
+            let value = |config: &Self| config.values.get(*name).map(|(value, _)| value.clone());
+            value(self) == value(before)
+        };
+        let fixed = SETTINGS.iter().filter(|setting| !setting.live).map(|setting| setting.name);
+        fixed.filter(|name| !same(name)).collect()
+    }
+}
+
+fn read_file(path: &std::path::Path) -> Result<String, String> {
+    let shown = path.display();
+    let cannot = |error: std::io::Error| format!("{shown} cannot be read: {error}");
+    let length = std::fs::metadata(path).map_err(cannot)?.len();
+    if length > MAX_FILE_BYTES {
+        return Err(format!("{shown} is larger than 1 MiB; a configuration file is expected"));
+    }
+    std::fs::read_to_string(path).map_err(cannot)
+}

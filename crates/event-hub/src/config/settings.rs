@@ -1,0 +1,254 @@
+//! Every setting there is. The file, the environment, the flags, the docs and `config default` all go by these tables.
+
+/// What a setting takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text that is not empty.
+    Text,
+    /// The same, never shown.
+    Secret,
+    /// A file or directory; in the file relative to the file's own place.
+    Path,
+    /// A number of this machine.
+    Address,
+    /// A port; 0 picks a free one.
+    Port,
+    /// `true` or `false`.
+    Switch,
+    /// A whole number in a range.
+    Count(u64, u64),
+    /// Events per second, or `"none"`.
+    Rate,
+    /// Milliseconds in a range, written like `30s`.
+    Time(u64, u64),
+    /// Seconds in a range, as a number.
+    Seconds(u64, u64),
+    /// Bytes in a range, written like `4MiB`.
+    Size(u64, u64),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A list of texts; in the environment with commas between.
+    Texts,
+    /// `"same-host"`, `"any"`, or a list of origins.
+    Origins,
+    /// A list of `{ pattern, rate }`.
+    Rates,
+    /// Topics: a name, or a pattern with `*` and `**`.
+    Pattern,
+}
+
+/// One setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// `section.name` in the file.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// What it is if nobody sets it, in words, for the docs and their test.
+    #[cfg_attr(not(test), allow(dead_code))]
+    pub default: &'static str,
+    /// Its variable in the environment.
+    pub env: Option<&'static str>,
+    /// Its flag of `event-hub serve`.
+    pub flag: Option<&'static str>,
+    /// Whether SIGHUP changes it.
+    pub live: bool,
+    /// What it is for; unused outside the docs and their test.
+    #[cfg_attr(not(test), allow(dead_code))]
+    pub about: &'static str,
+}
+
+const fn set(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Setting {
+    Setting { name, kind, default, env: None, flag: None, live: true, about }
+}
+
+impl Setting {
+    const fn env(self, env: &'static str) -> Self {
+        Self { env: Some(env), ..self }
+    }
+
+    const fn flag(self, flag: &'static str) -> Self {
+        Self { flag: Some(flag), ..self }
+    }
+
+    /// Only a new start changes it.
+    const fn fixed(self) -> Self {
+        Self { live: false, ..self }
+    }
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const SECOND: u64 = 1_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+
+/// Every setting but those of `[[topics]]`.
+pub const SETTINGS: &[Setting] = &[
+    set("server.bind", Kind::Address, "127.0.0.1", "the address to listen on")
+        .env("BIND")
+        .flag("--bind")
+        .fixed(),
+    set("server.ws_port", Kind::Port, "8090", "the WebSocket port").env("WS_PORT").flag("--ws-port").fixed(),
+    set("server.ops_port", Kind::Port, "8082", "the HTTP port").env("OPS_PORT").flag("--ops-port").fixed(),
+    set("server.origins", Kind::Origins, "same-host", "web pages that may connect from a browser"),
+    set(
+        "server.tls_cert",
+        Kind::Path,
+        "none",
+        "certificates in PEM; with it, both ports speak TLS; can be renewed, not turned on or off, by SIGHUP",
+    ),
+    set("server.tls_key", Kind::Path, "none", "the private key of the certificate, in PEM"),
+    set("store.data", Kind::Path, "./event-hub-data", "the data directory")
+        .env("EVENT_HUB_DATA")
+        .flag("--data")
+        .fixed(),
+    set("store.segment_size", Kind::Size(MIB, GIB), "128MiB", "the size of a file of the log").fixed(),
+    set("auth.jwks_url", Kind::Text, "none", "where the keys for RS256, ES256 and EdDSA are")
+        .env("JWT_JWKS_URL"),
+    set("auth.secret", Kind::Secret, "none", "the secret for HS256; better in a file of its own")
+        .env("JWT_SECRET"),
+    set("auth.secret_file", Kind::Path, "none", "a file that holds the secret"),
+    set("auth.audience", Kind::Texts, "any", "a token has to be for one of these (`aud`)").env("JWT_AUD"),
+    set("auth.issuer", Kind::Text, "any", "a token has to be by this one (`iss`)").env("JWT_ISS"),
+    set("auth.leeway", Kind::Seconds(0, 300), "5", "how far clocks may differ, in seconds")
+        .env("JWT_CLOCK_TOLERANCE_SEC"),
+    set("auth.allow_no_exp", Kind::Switch, "false", "take tokens that never expire"),
+    set("auth.static_token", Kind::Secret, "none", "one token that may do everything, for development")
+        .env("WS_TOKEN"),
+    set("auth.static_token_file", Kind::Path, "none", "a file that holds it"),
+    set("auth.policy_file", Kind::Path, "none", "the hub's own rules (.sib), asked before those of a token"),
+    set(
+        "limits.connection_rate",
+        Kind::Rate,
+        "none; 2000 beyond loopback",
+        "events per second of a connection",
+    ),
+    set(
+        "limits.subject_rate",
+        Kind::Rate,
+        "none; 10000 beyond loopback",
+        "events per second of a token's `sub`",
+    ),
+    set(
+        "limits.topic_rates",
+        Kind::Rates,
+        "none",
+        "events per second of topics; the first pattern that matches counts",
+    ),
+    set("limits.connections", Kind::Count(1, 1_000_000), "20000", "connections in all"),
+    set(
+        "limits.connections_per_address",
+        Kind::Count(1, 1_000_000),
+        "20000; 1000 beyond loopback",
+        "connections of one address",
+    ),
+    set(
+        "limits.frame_bytes",
+        Kind::Size(KIB, 64 * MIB),
+        "4MiB",
+        "the largest frame, and the largest body of a request",
+    ),
+    set("limits.batch_events", Kind::Count(1, 1_000), "1000", "events in one PUBLISH"),
+    set("limits.subscriptions", Kind::Count(1, 100_000), "1000", "subscriptions of one connection"),
+    set(
+        "limits.auth_timeout",
+        Kind::Time(SECOND, 10 * MINUTE),
+        "10s",
+        "a connection has so long to say who it is",
+    ),
+    set(
+        "limits.idle_timeout",
+        Kind::Time(5 * SECOND, 24 * HOUR),
+        "2m",
+        "a connection that is silent for so long is closed",
+    ),
+    set("limits.body_timeout", Kind::Time(SECOND, HOUR), "30s", "the body of a request has so long to come"),
+    set(
+        "limits.expiry_grace",
+        Kind::Time(0, HOUR),
+        "30s",
+        "so long acks are taken after a token has expired",
+    ),
+    set("limits.max_payload", Kind::Size(KIB, 64 * MIB), "1MiB", "the largest payload").fixed(),
+    set("limits.max_topics", Kind::Count(1, 10_000_000), "100000", "topics in all").fixed(),
+    set(
+        "limits.max_parked",
+        Kind::Count(1, 10_000_000),
+        "100000",
+        "events of a group that wait for their time or their key",
+    )
+    .fixed(),
+    set("limits.ack_timeout", Kind::Time(10, 12 * HOUR), "30s", "a lease, for members that name none")
+        .fixed(),
+    set("limits.publish_timeout", Kind::Time(100, 5 * MINUTE), "20s", "a publish is answered by then")
+        .fixed(),
+    set(
+        "limits.group_expire_days",
+        Kind::Count(0, 36_500),
+        "30",
+        "groups without members are deleted then; 0: never",
+    )
+    .fixed(),
+    set("limits.dedupe_window_hours", Kind::Count(1, 8_760), "24", "ids are remembered at least so long")
+        .fixed(),
+    set(
+        "limits.clean_interval",
+        Kind::Time(SECOND, HOUR),
+        "30s",
+        "how often topics are cleaned and snapshots written",
+    )
+    .fixed(),
+    set("limits.tail_bytes", Kind::Size(0, 64 * GIB), "64MiB", "recent events in memory, over all topics")
+        .fixed(),
+    set("limits.member_bytes", Kind::Size(KIB, GIB), "4MiB", "events queued for one consumer").fixed(),
+    set(
+        "limits.queue_bytes",
+        Kind::Size(KIB, GIB),
+        "64MiB",
+        "events that wait for the disk; further publishers wait",
+    )
+    .fixed(),
+    set(
+        "limits.metric_labels",
+        Kind::Count(1, 100_000),
+        "1000",
+        "topics with a label of their own in the metrics",
+    )
+    .fixed(),
+    set("topics_file", Kind::Path, "none", "more topics (.sib, `define-topic`), after those of `[[topics]]`"),
+];
+
+/// What `[[topics]]` takes.
+pub const TOPIC: &[Setting] = &[
+    set(
+        "topics.pattern",
+        Kind::Pattern,
+        "",
+        "which topics: a name or a pattern; the first that matches counts",
+    ),
+    set("topics.retention_days", Kind::Count(1, 36_500), "for ever", "events older than this go"),
+    set(
+        "topics.retention_bytes",
+        Kind::Size(1, u64::MAX >> 1),
+        "any size",
+        "the oldest events go once the topic is larger",
+    ),
+    set("topics.compaction", Kind::Switch, "false", "only the newest event of each key stays"),
+    set(
+        "topics.tombstone_grace_hours",
+        Kind::Count(0, 87_600),
+        "24",
+        "how long the mark of a deleted key stays",
+    ),
+    set(
+        "topics.durability",
+        Kind::Word(&["commit", "interval"]),
+        "commit",
+        "`commit`: on disk before the answer; `interval`: within 5 ms after it",
+    ),
+];
+
+/// What `limits.topic_rates` takes.
+pub const RATE: &[&str] = &["pattern", "rate"];

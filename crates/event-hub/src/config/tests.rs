@@ -1,0 +1,370 @@
+#![allow(clippy::unwrap_used)]
+
+use super::mistakes::Mistake;
+use super::*;
+use crate::config::settings::TOPIC;
+use std::ffi::OsString;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A file in a directory of its own.
+struct Written {
+    directory: TempDir,
+}
+
+impl Written {
+    fn new(text: &str) -> Self {
+        let written = Self { directory: tempfile::tempdir().unwrap() };
+        written.put("hub.toml", text);
+        written
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn flags(&self) -> Flags {
+        Flags { config: Some(self.path("hub.toml")), ..Flags::default() }
+    }
+
+    fn load(&self, environment: &[(&str, &str)]) -> Result<Config, Mistakes> {
+        load(&self.flags(), environment)
+    }
+
+    /// Mistakes without the directory in front.
+    fn wrong(&self) -> Vec<String> {
+        let mistakes = self.load(&[]).err().expect("it has to be refused");
+        let place = format!("{}/", self.directory.path().display());
+        mistakes.0.iter().map(|mistake| mistake.to_string().replace(&place, "")).collect()
+    }
+}
+
+fn load(flags: &Flags, environment: &[(&str, &str)]) -> Result<Config, Mistakes> {
+    let get =
+        |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
+    Config::load(flags, &get)
+}
+
+fn env_mistakes(environment: &[(&str, &str)]) -> Vec<Mistake> {
+    load(&Flags::default(), environment).err().expect("it has to be refused").0
+}
+
+#[test]
+fn without_anything_it_is_loopback_and_the_ports_of_the_contract() {
+    let config = load(&Flags::default(), &[]).unwrap();
+    assert_eq!(
+        (config.bind.to_string().as_str(), config.ws_port, config.ops_port),
+        ("127.0.0.1", 8090, 8082)
+    );
+    assert_eq!(config.data, Path::new("./event-hub-data"));
+    assert!(!config.auth.is_real() && config.settings.open_metrics);
+    assert_eq!(config.settings.limits.connection_rate, None);
+}
+
+#[test]
+fn the_default_file_is_good_and_says_what_the_seeds_topics_keep() {
+    let config = Written::new(DEFAULT).load(&[]).unwrap();
+    let settings = |topic: &str| config.bus.settings(&topic.parse().unwrap());
+    assert_eq!(settings("heartbeat.received").retention_days, Some(3));
+    for topic in ["process.state", "kv.set", "agent.permission"] {
+        assert!(settings(topic).compaction, "{topic}");
+    }
+    assert_eq!(settings("orders"), TopicSettings::default());
+}
+
+/// The default file with the `#` before every setting removed.
+fn uncommented(text: &str) -> String {
+    let is_setting = |line: &str| {
+        line.strip_prefix('#').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))
+    };
+    text.lines().map(|line| if is_setting(line) { &line[1..] } else { line }).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_setting_is_in_the_default_file_with_its_default() {
+    let written = Written::new(&uncommented(DEFAULT));
+    for (name, text) in [
+        ("topics.sib", "(define-topic \"a\" {:retention-days 1})"),
+        ("policy.sib", "(deny subscribe \"secret.**\")"),
+        ("jwt-secret", "0123456789abcdef0123456789abcdef\n"),
+        ("ws-token", "token"),
+        ("cert.pem", ""),
+        ("key.pem", ""),
+    ] {
+        written.put(name, text);
+    }
+    let all = written.load(&[]).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let elsewhere = ["auth.secret", "auth.static_token"];
+    for setting in SETTINGS.iter().filter(|setting| !elsewhere.contains(&setting.name)) {
+        assert!(all.values.contains_key(setting.name), "{} is not in the default file", setting.name);
+    }
+    for setting in TOPIC {
+        let name = setting.name.strip_prefix("topics.").unwrap();
+        assert!(DEFAULT.contains(&format!("{name} = ")), "{} is not in the default file", setting.name);
+    }
+    let none = load(&Flags::default(), &[]).unwrap();
+    let mut limits = all.settings.limits.clone();
+    limits.topic_rates.clear();
+    assert_eq!(format!("{limits:?}"), format!("{:?}", none.settings.limits));
+    let bus = hub_core::Config { topics: Vec::new(), ..all.bus };
+    assert_eq!(format!("{bus:?}"), format!("{:?}", none.bus));
+    assert_eq!((all.bind, all.ws_port, all.ops_port), (none.bind, none.ws_port, none.ops_port));
+    assert_eq!((all.segment_bytes, &all.settings.origins), (none.segment_bytes, &none.settings.origins));
+    assert_eq!(all.auth.leeway_secs, none.auth.leeway_secs);
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let written =
+        Written::new("[server]\nws_port = 1\nops_port = 2\nbind = \"::1\"\n[store]\ndata = \"d\"\n");
+    let config = written.load(&[]).unwrap();
+    assert_eq!((config.ws_port, config.ops_port, config.bind.to_string().as_str()), (1, 2, "::1"));
+    assert_eq!(config.data, written.path("d"), "paths in a file are relative to it");
+    let environment = [("WS_PORT", "11"), ("OPS_PORT", "12"), ("EVENT_HUB_DATA", "e")];
+    let config = written.load(&environment).unwrap();
+    assert_eq!((config.ws_port, config.ops_port, config.data.as_path()), (11, 12, Path::new("e")));
+    let flags = Flags { ws_port: Some("21".into()), data: Some("f".into()), ..written.flags() };
+    let config = load(&flags, &environment).unwrap();
+    assert_eq!((config.ws_port, config.ops_port, config.data.as_path()), (21, 12, Path::new("f")));
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_told_at_once_with_their_lines() {
+    let written = Written::new(
+        "colour = 1\n\
+         [server]\n\
+         ws_prot = 8090\n\
+         bind = \"localhost\"\n\
+         [limits]\n\
+         frame_bytes = 4096\n\
+         auth_timeout = \"1h\"\n\
+         connection_rate = 0\n\
+         subscriptions = \"10\"\n\
+         [[topics]]\n\
+         pattern = \"a..b\"\n\
+         [[topics]]\n\
+         retention_days = 0\n\
+         [[topics]]\n\
+         compaction = true\n\
+         [auth]\n\
+         allow_no_exp = \"yes\"\n\
+         leeway = 301\n",
+    );
+    let wrong = written.wrong();
+    for expected in [
+        "hub.toml:1: colour is not known; there are [server], [store], [auth], [limits], [[topics]], topics_file",
+        "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, tls_cert, tls_key",
+        "hub.toml:4: server.bind is \"localhost\"; it must be an address such as 127.0.0.1, 0.0.0.0 or ::1",
+        "hub.toml:6: limits.frame_bytes is 4096; it must be a size with its unit (B, KiB, MiB, GiB) from 1KiB to 64MiB",
+        "hub.toml:7: limits.auth_timeout is \"1h\"; it must be a time with its unit (ms, s, m, h, d) from 1s to 10m",
+        "hub.toml:8: limits.connection_rate is 0; it must be a number of events per second, 1 or more, or \"none\"",
+        "hub.toml:9: limits.subscriptions is \"10\"; it must be a whole number from 1 to 100000",
+        "hub.toml:11: topics.pattern is \"a..b\"; it must be a topic's name or a pattern such as \"process.*\" or \"metrics.**\"",
+        "hub.toml:13: topics.retention_days is 0; it must be a whole number from 1 to 36500",
+        "hub.toml:14: a [[topics]] without `pattern`: it says which topics are meant",
+        "hub.toml:17: auth.allow_no_exp is \"yes\"; it must be true or false",
+        "hub.toml:18: auth.leeway is 301; it must be a number of seconds from 0 to 300",
+    ] {
+        assert!(wrong.iter().any(|line| line == expected), "{expected}\nis not in\n{}", wrong.join("\n"));
+    }
+    assert_eq!(wrong.len(), 12, "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_not_toml_is_told_with_its_line() {
+    let wrong = Written::new("[server]\nbind = \n").wrong();
+    assert!(wrong[0].starts_with("hub.toml:2: not TOML: "), "{wrong:?}");
+    assert_eq!(Written::new("server = 1\ntopics = 2\n").wrong().len(), 2);
+    let missing = Flags { config: Some("no-such-file.toml".into()), ..Flags::default() };
+    let mistakes = load(&missing, &[]).err().unwrap();
+    assert!(mistakes.to_string().starts_with("no-such-file.toml cannot be read"), "{mistakes}");
+}
+
+#[test]
+fn what_came_from_the_environment_or_a_flag_is_told_by_that_name() {
+    let wrong = env_mistakes(&[("WS_PORT", "eight"), ("OPS_PORT", ""), ("JWT_CLOCK_TOLERANCE_SEC", "-1")]);
+    let wrong: Vec<_> = wrong.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        wrong,
+        [
+            "environment WS_PORT: server.ws_port is \"eight\"; it must be a port, 0 to 65535; 0 picks a free one",
+            "environment OPS_PORT: server.ops_port is empty; it must be a port, 0 to 65535; 0 picks a free one",
+            "environment JWT_CLOCK_TOLERANCE_SEC: auth.leeway is \"-1\"; it must be a number of seconds from 0 to 300",
+        ]
+    );
+    let flags = Flags { ops_port: Some("65536".into()), ..Flags::default() };
+    let mistakes = load(&flags, &[]).err().unwrap();
+    assert!(mistakes.to_string().starts_with("--ops-port: server.ops_port is \"65536\""), "{mistakes}");
+    let wrong = env_mistakes(&[("MONGO_URL", "mongodb://db/prom")]);
+    assert!(wrong[0].to_string().contains("the MongoDB store is not in this build"), "{wrong:?}");
+}
+
+#[test]
+fn no_mistake_shows_a_secret() {
+    let written = Written::new("[auth]\nsecret = 12345678\nstatic_token = [\"hunter2\"]\n");
+    let told = written.wrong().join("\n");
+    assert!(
+        told.contains("auth.secret is a value that is not shown") && told.contains("auth.static_token"),
+        "{told}"
+    );
+    assert!(!told.contains("1234") && !told.contains("hunter2"), "{told}");
+    let told =
+        format!("{:?}", env_mistakes(&[("JWT_SECRET", " "), ("JWT_JWKS_URL", "ftp://user:hunter2@host/")]));
+    assert!(!told.contains("hunter2") && told.contains("JWT_JWKS_URL"), "{told}");
+}
+
+#[test]
+fn beyond_loopback_it_takes_real_auth_and_brings_rates() {
+    for bind in ["0.0.0.0", "::", "10.1.2.3", "::ffff:10.1.2.3"] {
+        let wrong = env_mistakes(&[("BIND", bind)]);
+        let text = wrong[0].to_string();
+        assert!(
+            text.starts_with("environment BIND: server.bind is") && text.contains("JWT_SECRET"),
+            "{text}"
+        );
+        let text = env_mistakes(&[("BIND", bind), ("WS_TOKEN", "t")])[0].to_string();
+        assert!(text.contains("static_token alone is not enough"), "{text}");
+    }
+    for real in [("JWT_SECRET", "s"), ("JWT_JWKS_URL", "https://issuer.example.com/jwks.json")] {
+        let config = load(&Flags::default(), &[("BIND", "0.0.0.0"), real]).unwrap();
+        assert!(!config.settings.open_metrics);
+        assert_eq!(config.settings.limits.connection_rate, Some(2_000));
+    }
+    for bind in ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"] {
+        assert!(load(&Flags::default(), &[("BIND", bind)]).is_ok(), "{bind}");
+    }
+    let written = Written::new("[limits]\nconnection_rate = \"none\"\nsubject_rate = 5\n");
+    let config = written.load(&[("BIND", "0.0.0.0"), ("JWT_SECRET", "s")]).unwrap();
+    assert_eq!(
+        (config.settings.limits.connection_rate, config.settings.limits.subject_rate),
+        (None, Some(5))
+    );
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for (text, expected) in [
+        (
+            "[server]\ntls_cert = \"c\"\n",
+            "hub.toml:2: server.tls_cert is set and server.tls_key is not; TLS needs both",
+        ),
+        (
+            "[server]\nws_port = 1\nops_port = 1\n",
+            "hub.toml:3: server.ws_port and server.ops_port are both 1; they must differ",
+        ),
+        (
+            "[limits]\nmax_payload = \"8MiB\"\n",
+            "hub.toml:2: limits.max_payload is 8MiB, more than the 4MiB of limits.frame_bytes that carry it; make that one larger",
+        ),
+        (
+            "[auth]\nsecret = \"a\"\nsecret_file = \"b\"\n",
+            "hub.toml:3: auth.secret and auth.secret_file are both set; leave one out",
+        ),
+        (
+            "[[topics]]\npattern = \"a\"\n[[topics]]\npattern = \"a\"\n",
+            "hub.toml:3: topics.pattern a is there twice; the first would count",
+        ),
+    ] {
+        assert_eq!(Written::new(text).wrong(), [expected]);
+    }
+}
+
+#[test]
+fn files_that_are_named_are_read_and_their_mistakes_told() {
+    let written =
+        Written::new("topics_file = \"t.sib\"\n[auth]\npolicy_file = \"p.sib\"\nsecret_file = \"s\"\n");
+    let wrong = written.wrong().join("\n");
+    for expected in [
+        "topics_file: t.sib cannot be read",
+        "auth.policy_file: p.sib cannot be read",
+        "auth.secret_file: s cannot be read",
+    ] {
+        assert!(wrong.contains(expected), "{expected} is not in {wrong}");
+    }
+    written.put("t.sib", "(define-topic \"a.*\" {:retention-days 2})");
+    written.put("p.sib", "(deny subscribe \"secret.**\"");
+    written.put("s", "\n");
+    let wrong = written.wrong().join("\n");
+    assert!(wrong.contains("auth.policy_file: p.sib:1:") && wrong.contains("s is empty"), "{wrong}");
+    written.put("p.sib", "(deny subscribe \"secret.**\")");
+    written.put("s", "a secret\r\n");
+    let config = written.load(&[]).unwrap();
+    assert_eq!(config.auth.secret.unwrap().expose(), "a secret");
+    assert_eq!(config.settings.policy.rules().len(), 1);
+    assert_eq!(config.bus.settings(&"a.b".parse().unwrap()).retention_days, Some(2));
+    let config = written.load(&[("JWT_SECRET", "other")]).unwrap();
+    assert_eq!(
+        config.auth.secret.unwrap().expose(),
+        "other",
+        "the environment counts more than a file's file"
+    );
+}
+
+#[test]
+fn values_are_read_as_written() {
+    let written = Written::new(
+        "[server]\norigins = [\"https://a.example\", \"http://b:81\"]\n[auth]\naudience = \"hub\"\n[limits]\n\
+         topic_rates = [{ pattern = \"m.**\", rate = 5 }, { pattern = \"**\", rate = 9 }]\nframe_bytes = \"8MiB\"\n\
+         [[topics]]\npattern = \"r\"\ndurability = \"interval\"\ntombstone_grace_hours = 2\nretention_bytes = \"1GiB\"\n",
+    );
+    let config = written.load(&[]).unwrap();
+    assert_eq!(config.auth.audience, ["hub"]);
+    let rates: Vec<_> =
+        config.settings.limits.topic_rates.iter().map(|(p, rate)| (p.to_string(), *rate)).collect();
+    assert_eq!(rates, [("m.**".to_owned(), 5), ("**".to_owned(), 9)]);
+    assert_eq!(config.settings.limits.frame_bytes, 8 << 20);
+    let topic = config.bus.settings(&"r".parse().unwrap());
+    assert_eq!(topic.durability, hub_core::TopicDurability::Interval);
+    assert_eq!((topic.tombstone_grace, topic.retention_bytes), (2 * 3_600_000, Some(1 << 30)));
+    assert_eq!(load(&Flags::default(), &[("JWT_AUD", "a, b")]).unwrap().auth.audience, ["a", "b"]);
+    for bad in ["\"app.example\"", "[\"https://a.example/path\"]", "[]", "[\"*\"]"] {
+        let text = format!("[server]\norigins = {bad}\n");
+        assert!(Written::new(&text).wrong()[0].contains("server.origins"), "{bad}");
+    }
+}
+
+#[test]
+fn what_only_a_new_start_changes_is_known_by_name() {
+    let before = load(&Flags::default(), &[]).unwrap();
+    let after = load(&Flags::default(), &[("WS_PORT", "1"), ("JWT_SECRET", "s")]).unwrap();
+    assert_eq!(after.needs_restart(&before), ["server.ws_port"]);
+    assert_eq!(after.needs_restart(&after), [""; 0]);
+}
+
+/// A table of the docs.
+fn table(settings: &[Setting], strip: &str) -> String {
+    let mut text = String::new();
+    for setting in settings {
+        let name = setting.name.strip_prefix(strip).unwrap();
+        let also: Vec<_> = setting.env.iter().chain(&setting.flag).map(|name| format!("`{name}`")).collect();
+        let (also, live) = (also.join(", "), if setting.live { "yes" } else { "" });
+        let (kind, default, about) = (setting.kind.allowed(), setting.default, setting.about);
+        text += &match strip {
+            "topics." => format!("| `{name}` | {kind} | {default} | {about} |\n"),
+            _ => format!("| `{name}` | {kind} | {default} | {also} | {live} | {about} |\n"),
+        };
+    }
+    text
+}
+
+#[test]
+fn the_docs_have_every_setting_as_it_is() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let docs = std::fs::read_to_string(docs).unwrap();
+    for section in ["server.", "store.", "auth.", "limits.", ""] {
+        let own = |setting: &&Setting| {
+            setting.name.split_once('.').map_or("", |(name, _)| name) == section.trim_end_matches('.')
+        };
+        let settings: Vec<_> = SETTINGS.iter().filter(own).copied().collect();
+        let table = table(&settings, section);
+        assert!(docs.contains(&table), "docs/configuration.md has not:\n{table}");
+    }
+    let table = table(TOPIC, "topics.");
+    assert!(docs.contains(&table), "docs/configuration.md has not:\n{table}");
+    let rows = docs.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!(rows, SETTINGS.len() + TOPIC.len(), "docs/configuration.md has a setting that there is not");
+}

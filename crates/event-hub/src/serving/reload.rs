@@ -1,0 +1,62 @@
+//! SIGHUP: everything that can change while the hub runs, or nothing.
+
+use crate::config::Config;
+use crate::config::sources::Flags;
+use anyhow::{Result, anyhow};
+use hub_server::Hub;
+use hub_server::auth::Secret;
+use hub_server::net::Tls;
+
+/// A hub that runs, and what it goes by.
+pub struct Changing {
+    pub config: Config,
+    pub hub: Hub,
+    pub tls: Option<Tls>,
+    pub made: Option<Secret>,
+}
+
+impl Changing {
+    /// Reads the configuration again and goes by it; one that is not good changes nothing.
+    pub fn reload(&self, flags: &Flags) {
+        match self.try_reload(flags) {
+            Ok(()) => tracing::info!("configuration reloaded"),
+            Err(error) => {
+                let error = format!("{error:#}").replace('\n', ";");
+                tracing::error!(error, "configuration not reloaded, everything stays as it was");
+            }
+        }
+    }
+
+    fn try_reload(&self, flags: &Flags) -> Result<()> {
+        let environment = |name: &str| std::env::var_os(name);
+        let written = Config::load(flags, &environment)?;
+        let mut restart = written.needs_restart(&self.config);
+        // Who can reach the hub is decided by the address that it is bound to, not by another one in the file.
+        let bound = Flags { bind: Some(self.config.bind.to_string()), ..flags.clone() };
+        let mut config = Config::load(&bound, &environment)?;
+        if !config.auth.is_real() {
+            let Some(made) = &self.made else {
+                // Making a secret now would print a token where nobody looks.
+                return Err(anyhow!(
+                    "auth has neither jwks_url nor a secret any more; only a new start makes one"
+                ));
+            };
+            config.auth.secret = Some(made.clone());
+            config.auth.secret_is_made = true;
+        }
+        config.auth.check().map_err(|error| anyhow!("{}", error.msg))?;
+        match (&self.tls, &config.tls) {
+            (Some(tls), Some((cert, key))) => tls.reload(cert, key)?,
+            (None, None) => {}
+            _ => restart.push("server.tls_cert"),
+        }
+        // From here on nothing fails: what could was checked above.
+        self.hub.auth().reload(config.auth.clone()).map_err(|error| anyhow!("{}", error.msg))?;
+        self.hub.bus().set_topics(config.bus.topics.clone()).map_err(|error| anyhow!("{}", error.msg))?;
+        self.hub.apply(config.settings);
+        for name in restart {
+            tracing::warn!(setting = name, "changed, but only a new start can apply it");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! `event-hub serve`: its start, its signals, its end.
+
+use crate::hub::{Hub, Place, Running, run_with};
+use reqwest::Method;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+
+#[test]
+fn the_first_start_makes_a_secret_and_a_token_and_the_second_keeps_them() {
+    let place = Place::new();
+    let data = place.path("data");
+    let hub = Hub::start(&data, &[], &[]);
+    let about = std::fs::metadata(data.join("dev-secret")).unwrap();
+    assert_eq!(about.permissions().mode() & 0o777, 0o600);
+    let first = hub.token().to_owned();
+    let (status, body) = hub.ask(Method::POST, "publish/orders", Some(&first), "{\"n\":1}");
+    assert_eq!(status, 200, "{body}");
+    let log = hub.stop();
+    assert!(!log.contains(&first), "a token is in the log:\n{log}");
+    let secret = std::fs::read_to_string(data.join("dev-secret")).unwrap();
+
+    let hub = Hub::start(&data, &[], &[]);
+    assert_eq!(std::fs::read_to_string(data.join("dev-secret")).unwrap(), secret);
+    let (status, body) = hub.ask(Method::GET, "export?topic=orders&ndjson=1", Some(&first), "");
+    assert_eq!(status, 200, "the token of the first start still holds: {body}");
+    assert!(body.contains("\"n\":1"), "{body}");
+    assert_eq!(hub.ask(Method::GET, "topics", None, "").0, 401);
+    hub.stop();
+    run_with(&["doctor", data.to_str().unwrap()], &[]).ends_with(0).says("healthy");
+}
+
+#[test]
+fn for_people_it_prints_addresses_and_a_token() {
+    let place = Place::new();
+    let args = ["serve", "--ws-port", "0", "--ops-port", "0", "--data", &place.text("data")];
+    let mut process = Running::start(&args, &[]);
+    let mut said = String::new();
+    while !said.contains("`event-hub token`") {
+        said += &process.line();
+    }
+    assert!(said.starts_with("event-hub is ready\n"), "{said}");
+    assert!(
+        said.contains("WebSocket  ws://127.0.0.1:") && said.contains("HTTP       http://127.0.0.1:"),
+        "{said}"
+    );
+    assert!(said.lines().any(|line| line.starts_with("eyJ")), "{said}");
+    process.signal("INT");
+    assert_eq!(process.ended(), 0);
+}
+
+#[test]
+fn a_secret_that_others_can_read_is_refused() {
+    let place = Place::new();
+    let data = place.path("data");
+    Hub::start(&data, &[], &[]).stop();
+    std::fs::set_permissions(data.join("dev-secret"), PermissionsExt::from_mode(0o644)).unwrap();
+    let data = data.to_str().unwrap();
+    let ran = run_with(&["serve", "--ws-port", "0", "--ops-port", "0", "--data", data], &[]);
+    ran.ends_with(2);
+    assert!(
+        ran.err.contains("can be read by others (mode 0644)") && ran.err.contains("remove it"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_directory_in_use_and_a_port_in_use_are_named() {
+    let place = Place::new();
+    let data = place.path("data");
+    let hub = Hub::start(&data, &[], &[]);
+    let second =
+        run_with(&["serve", "--ws-port", "0", "--ops-port", "0", "--data", data.to_str().unwrap()], &[]);
+    second.ends_with(2);
+    assert!(
+        second.err.contains("is in use by another process") && second.err.contains("--data"),
+        "{}",
+        second.err
+    );
+    hub.stop();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    for (flag, other) in [("--ws-port", "--ops-port"), ("--ops-port", "--ws-port")] {
+        let other_data = place.text("other");
+        let ran = run_with(&["serve", flag, &port, other, "0", "--data", &other_data], &[]);
+        ran.ends_with(2);
+        assert!(ran.err.contains(&format!("port {port} of 127.0.0.1 is in use")), "{}", ran.err);
+        assert!(ran.err.contains(&format!("choose another with {flag}")), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_damaged_directory_sends_to_the_doctor() {
+    let place = Place::new();
+    let data = place.path("data");
+    Hub::start(&data, &[], &[]).stop();
+    std::fs::write(data.join("format"), "nonsense").unwrap();
+    let data = data.to_str().unwrap();
+    let ran = run_with(&["serve", "--ws-port", "0", "--ops-port", "0", "--data", data], &[]);
+    ran.ends_with(2);
+    assert!(ran.err.contains(&format!("`event-hub doctor {data}`")), "{}", ran.err);
+}
+
+#[test]
+fn with_a_secret_of_its_own_it_makes_none_and_prints_no_token() {
+    let place = Place::new();
+    let secret = "0123456789abcdef0123456789abcdef";
+    let hub = Hub::start(&place.path("data"), &[], &[("JWT_SECRET", secret)]);
+    assert!(hub.ready.get("token").is_none(), "{}", hub.ready);
+    assert!(!place.path("data").join("dev-secret").exists());
+    let token = run_with(&["token", "--scope", "publish:**"], &[("JWT_SECRET", secret)]);
+    token.ends_with(0);
+    assert_eq!(hub.ask(Method::POST, "publish/t", Some(token.out.trim()), "1").0, 200);
+    let log = hub.stop();
+    assert!(!log.contains(secret), "{log}");
+}
+
+#[test]
+fn a_reload_changes_rules_and_limits_and_a_bad_one_changes_nothing() {
+    let place = Place::new();
+    place.write("policy.sib", "(deny publish \"closed.**\")");
+    let good = "[server]\nws_port = 0\nops_port = 0\n[auth]\npolicy_file = \"policy.sib\"\n";
+    let config = place.write("hub.toml", good);
+    let mut hub = Hub::start(&place.path("data"), &["--config", &config], &[]);
+    let token = hub.token().to_owned();
+    let publish =
+        |hub: &Hub, topic: &str| hub.ask(Method::POST, &format!("publish/{topic}"), Some(&token), "1").0;
+    assert_eq!((publish(&hub, "closed.a"), publish(&hub, "open.a")), (403, 200));
+
+    place.write("policy.sib", "(deny publish \"open.**\")");
+    place.write("hub.toml", &format!("{good}[store]\nsegment_size = \"64MiB\"\n"));
+    hub.process.signal("HUP");
+    hub.process.logs("configuration reloaded");
+    assert_eq!((publish(&hub, "closed.a"), publish(&hub, "open.a")), (200, 403));
+    assert!(hub.process.log().contains("store.segment_size"), "{}", hub.process.log());
+
+    place.write("policy.sib", "(deny publish");
+    hub.process.signal("HUP");
+    hub.process.logs("configuration not reloaded");
+    assert!(hub.process.log().contains("policy.sib:1:"), "{}", hub.process.log());
+    assert_eq!((publish(&hub, "closed.a"), publish(&hub, "open.a")), (200, 403));
+
+    place.write("policy.sib", "");
+    place.write("hub.toml", &format!("{good}[limits]\nframe_bytes = \"1KiB\"\nmax_payload = \"1KiB\"\n"));
+    hub.process.signal("HUP");
+    hub.process.logs("limits.max_payload");
+    let large = format!("\"{}\"", "x".repeat(2000));
+    assert_eq!(hub.ask(Method::POST, "publish/t", Some(&token), &large).0, 413);
+    hub.stop();
+}
+
+#[test]
+fn a_reload_changes_the_secret() {
+    let place = Place::new();
+    let (old, new) = ("an old secret that is long enough", "a new secret that is long enough.");
+    place.write("secret", old);
+    let config = place.write("hub.toml", "[auth]\nsecret_file = \"secret\"\n");
+    let mut hub = Hub::start(&place.path("data"), &["--config", &config], &[]);
+    let token = |secret: &str| run_with(&["token", "--scope", "publish:**"], &[("JWT_SECRET", secret)]).out;
+    let publish = |hub: &Hub, token: &str| hub.ask(Method::POST, "publish/t", Some(token.trim()), "1").0;
+    assert_eq!((publish(&hub, &token(old)), publish(&hub, &token(new))), (200, 401));
+    place.write("secret", new);
+    hub.process.signal("HUP");
+    hub.process.logs("configuration reloaded");
+    assert_eq!((publish(&hub, &token(old)), publish(&hub, &token(new))), (401, 200));
+    hub.stop();
+}
