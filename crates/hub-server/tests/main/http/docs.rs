@@ -42,7 +42,7 @@ fn words(command: &str, hub: &str) -> Vec<String> {
             Some(_) => word.push(letter),
             None if letter == '\'' || letter == '"' => quote = Some(letter),
             None if letter.is_whitespace() => {
-                words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)))
+                words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
             }
             None => word.push(letter),
         }
