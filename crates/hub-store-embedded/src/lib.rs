@@ -66,6 +66,7 @@ pub mod scan;
 mod segment;
 mod shared;
 pub mod sidecar;
+mod slice;
 mod store;
 mod writer;
 

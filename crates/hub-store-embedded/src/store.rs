@@ -10,6 +10,7 @@ use crate::pipeline::{Help, Pipeline};
 use crate::plan::Batch;
 use crate::recover::{self, OpenError, Recovered};
 use crate::shared::Shared;
+use crate::slice;
 use crate::writer::Writer;
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
@@ -86,9 +87,15 @@ impl EmbeddedStore {
         }
         if own {
             let run = pipeline.clone();
-            threads.push(spawn("hub-commit", move || run.run())?);
+            threads.push(spawn("hub-commit", move || {
+                slice::shorten();
+                run.run();
+            })?);
             let (shared, pipeline) = (shared.clone(), pipeline.clone());
-            threads.push(spawn("hub-sync", move || keep_synced(&shared, &pipeline))?);
+            threads.push(spawn("hub-sync", move || {
+                slice::shorten();
+                keep_synced(&shared, &pipeline);
+            })?);
         }
         Ok(Self { shared, pipeline, desk, threads: Mutex::new(threads), cleaning: Arc::default() })
     }
