@@ -60,8 +60,8 @@ impl Draft {
             topic,
             key: key.map(KeyPart::of),
             audience,
-            extras_start,
-            payload: (payload_start, payload_end),
+            extras_start: extras_start as u32,
+            payload: (payload_start as u32, payload_end as u32),
         };
         Self { json, parts, relaxed: false }
     }
@@ -88,7 +88,7 @@ impl Draft {
 
     /// Its payload, as JSON text.
     pub fn payload(&self) -> &[u8] {
-        &self.json[self.parts.payload.0..self.parts.payload.1]
+        self.parts.payload(&self.json)
     }
 
     /// Whether it deletes its key on a compacted topic: a key and a payload of `null`.

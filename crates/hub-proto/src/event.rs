@@ -38,9 +38,9 @@ pub(crate) struct Parts {
     /// The value of the header [`REPLAY_FOR`](crate::header::REPLAY_FOR): asked for at every delivery.
     pub(crate) audience: Option<Arc<str>>,
     /// Where the members `sid, headers, caused_by, tags` begin; they end before `,"payload":`.
-    pub(crate) extras_start: usize,
-    /// Where the payload begins and ends.
-    pub(crate) payload: (usize, usize),
+    pub(crate) extras_start: u32,
+    /// Where the payload begins and ends. Limits keep a record far below 4 GiB, and a small event is a fast one.
+    pub(crate) payload: (u32, u32),
 }
 
 /// A record's key. Most readers want no more than its hash.
@@ -76,8 +76,12 @@ impl KeyPart {
 }
 
 impl Parts {
+    pub(crate) fn payload<'a>(&self, json: &'a [u8]) -> &'a [u8] {
+        &json[self.payload.0 as usize..self.payload.1 as usize]
+    }
+
     pub(crate) fn is_tombstone(&self, json: &[u8]) -> bool {
-        self.key.is_some() && json.get(self.payload.0..self.payload.1) == Some(b"null")
+        self.key.is_some() && self.payload(json) == b"null"
     }
 }
 
@@ -112,7 +116,16 @@ impl Event {
     /// `internal` if the record is not as [`Draft`](crate::Draft) writes it, or of another topic.
     #[inline]
     pub fn from_trusted(json: Bytes, committed: u64, topic: &TopicName) -> Result<Self> {
-        layout::read_trusted(json, committed, topic)
+        layout::read_trusted(json, committed, topic, |event| event)
+    }
+
+    /// As [`Event::from_trusted`], for many readers.
+    ///
+    /// # Errors
+    /// As [`Event::from_trusted`].
+    #[inline]
+    pub fn shared_from_trusted(json: Bytes, committed: u64, topic: &TopicName) -> Result<Arc<Self>> {
+        layout::read_trusted(json, committed, topic, Arc::new)
     }
 
     /// The event's id.
@@ -148,7 +161,7 @@ impl Event {
 
     /// Its payload, as JSON text.
     pub fn payload(&self) -> &[u8] {
-        &self.json[self.parts.payload.0..self.parts.payload.1]
+        self.parts.payload(&self.json)
     }
 
     /// The record as JSON.

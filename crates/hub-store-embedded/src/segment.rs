@@ -254,10 +254,9 @@ impl Segment {
         let Ok(Content::Event(_, committed, json)) = Content::read(kind::EVENT, frame.content) else {
             return None;
         };
-        match Event::from_trusted(buffer.slice_ref(json), committed, topic) {
-            Ok(event) if event.seq() == seq => Some(Arc::new(event)),
-            _ => None,
-        }
+        Event::shared_from_trusted(buffer.slice_ref(json), committed, topic)
+            .ok()
+            .filter(|event| event.seq() == seq)
     }
 
     /// What the frame in a part of a buffer says; an event shares the buffer.

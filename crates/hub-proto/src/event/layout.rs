@@ -38,7 +38,7 @@ pub(super) fn read(json: Bytes, committed: u64) -> Result<Event> {
 }
 
 fn read_bounded(json: Bytes, committed: u64) -> Result<Event> {
-    let event = match walk(json, committed, None) {
+    let event = match walk(json, committed, None, |event| event) {
         Ok(event) => event,
         Err(json) => return read_any(&json, committed),
     };
@@ -53,16 +53,21 @@ fn read_bounded(json: Bytes, committed: u64) -> Result<Event> {
     read_any(&event.json, committed)
 }
 
-/// See [`Event::from_trusted`].
+/// See [`Event::from_trusted`] and [`Event::shared_from_trusted`].
 #[inline]
-pub(super) fn read_trusted(json: Bytes, committed: u64, topic: &TopicName) -> Result<Event> {
-    walk(json, committed, Some(topic))
+pub(super) fn read_trusted<T>(
+    json: Bytes,
+    committed: u64,
+    topic: &TopicName,
+    make: impl FnOnce(Event) -> T,
+) -> Result<T> {
+    walk(json, committed, Some(topic), make)
         .map_err(|_| Error::internal(format!("a stored record of {topic} is not as the hub writes them")))
 }
 
 /// The members between key and payload with their leading comma, if there are any.
 pub(super) fn extras<'a>(json: &'a [u8], parts: &Parts) -> Option<&'a [u8]> {
-    between(json, parts.extras_start, parts.payload.0)
+    between(json, parts.extras_start as usize, parts.payload.0 as usize)
 }
 
 fn between(json: &[u8], extras_start: usize, payload_start: usize) -> Option<&[u8]> {
@@ -80,18 +85,23 @@ pub(super) fn read_extras(text: &[u8]) -> Result<PublishOptions, serde_json::Err
 }
 
 /// Reads a record that is laid out as [`Draft`] does it; gives the JSON back if it is not. The insides of the payload
-/// and the extras are not checked.
+/// and the extras are not checked. What becomes of the event is up to `make`: one that is to be shared is built where
+/// it is copied from, as an event is large and a scan makes millions of them.
 #[inline]
-fn walk(json: Bytes, committed: u64, expected: Option<&TopicName>) -> Result<Event, Bytes> {
+fn walk<T>(
+    json: Bytes,
+    committed: u64,
+    expected: Option<&TopicName>,
+    make: impl FnOnce(Event) -> T,
+) -> Result<T, Bytes> {
     match find(&json, expected) {
-        // Built once, in its place: an event is large, and a scan makes millions of them.
-        Some((Found { id, ts, extras_start, payload, seq }, (topic, key, audience))) => Ok(Event {
+        Some((Found { id, ts, extras_start, payload, seq }, (topic, key, audience))) => Ok(make(Event {
             json,
             parts: Parts { id, ts, topic, key, audience, extras_start, payload },
             seq,
             committed,
             extras: OnceLock::new(),
-        }),
+        })),
         None => Err(json),
     }
 }
@@ -101,8 +111,8 @@ fn walk(json: Bytes, committed: u64, expected: Option<&TopicName>) -> Result<Eve
 struct Found {
     id: EventId,
     ts: u64,
-    extras_start: usize,
-    payload: (usize, usize),
+    extras_start: u32,
+    payload: (u32, u32),
     seq: u64,
 }
 
@@ -155,11 +165,13 @@ fn find(json: &[u8], expected: Option<&TopicName>) -> Option<(Found, Texts)> {
         walk.list_of_strings()?;
     }
     walk.eat(PAYLOAD_MEMBER)?;
-    let payload = (walk.at, before_seq.len());
-    let audience = match between(json, extras_start, payload.0) {
+    let (payload_start, payload_end) = (walk.at, before_seq.len());
+    let audience = match between(json, extras_start, payload_start) {
         Some(text) => read_audience(text)?,
         None => None,
     };
+    let extras_start = extras_start as u32;
+    let payload = (payload_start as u32, u32::try_from(payload_end).ok()?);
     Some((Found { id, ts, extras_start, payload, seq }, (topic, key, audience)))
 }
 
@@ -203,13 +215,22 @@ fn parse_u64(digits: &[u8]) -> Option<u64> {
     if digits.len() > 1 && digits[0] == b'0' {
         return None;
     }
-    // 19 digits fit in any case, 20 may not.
     if digits.is_empty() || digits.len() > 20 {
         return None;
     }
-    let (last, others) = digits.split_last()?;
-    let number = others.iter().fold(0_u64, |number, digit| number * 10 + u64::from(digit - b'0'));
-    number.checked_mul(10)?.checked_add(u64::from(last - b'0'))
+    let (first, eights) = digits.as_rchunks();
+    let first = first.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
+    eights
+        .iter()
+        .try_fold(first, |number: u64, digits| number.checked_mul(100_000_000)?.checked_add(eight(*digits)))
+}
+
+/// The number that eight digits stand for: pairs, then fours, then all at once.
+fn eight(digits: [u8; 8]) -> u64 {
+    let digits = u64::from_le_bytes(digits) & 0x0F0F_0F0F_0F0F_0F0F;
+    let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
+    (fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF
 }
 
 /// A place in a record.
@@ -219,15 +240,18 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
+    #[inline(always)]
     fn rest(&self) -> &'a [u8] {
         &self.json[self.at..]
     }
 
     /// Of a known length, so that no call is needed to compare.
+    #[inline(always)]
     fn eat<const N: usize>(&mut self, text: &[u8; N]) -> Option<()> {
         (self.rest().first_chunk() == Some(text)).then(|| self.at += N)
     }
 
+    #[inline(always)]
     fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let bytes = self.rest().get(..count)?;
         self.at += count;
