@@ -1,12 +1,13 @@
 //! The command line.
 
-use crate::{bus, store};
+use crate::{bus, store, wire};
 use std::path::PathBuf;
 
 /// The help text.
 pub const USAGE: &str = "\
 usage: cargo xtask bench bus   [--json] [--quick] [PART...]
        cargo xtask bench store [--json] [--quick] [--full] [--dir DIR] [PART...]
+       cargo xtask bench wire  [--json] [--quick] [--dir DIR] [PART...]
 
 Without a PART, all of them.
 
@@ -28,6 +29,14 @@ store: the bus on the embedded store, on a disk, beside what that disk can do.
   cursors    saving what groups have done
   reopen     after a kill with a million events: time, memory, disk
 
+wire: the hub in a process of its own, on the embedded store; its clients in another, on loopback, read every frame they get.
+
+  publish    events in flight over sockets, one by one and in batches, beside publishers in the hub's own process
+  consume    a backlog, with an ack per event and with an ack per read
+  latency    from PUBLISH to EVENT at 2,000/s, beside a sync of the disk and an echo of bare axum
+  fan-out    one publisher to many connections, beside bare axum that flushes once per drained queue
+  memory     10,000 idle connections; 20 that never read
+
   --json     one line of JSON per figure
   --quick    a tenth of the events: does it run, and roughly how fast
   --full     reopen with ten million events too
@@ -42,6 +51,10 @@ pub enum Command {
     Bus(Options<bus::Part>),
     /// The benchmark of the embedded store.
     Store(Options<store::Part>),
+    /// The benchmark of the gateway.
+    Wire(Options<wire::Part>),
+    /// The hub that it connects to.
+    Server(PathBuf),
     /// A process that the benchmark of the store starts, to kill it.
     Victim(store::Victim),
 }
@@ -79,9 +92,21 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             options.map(Command::Bus)
         }
         Some("store") => options(words, store::Part::parse)?.map(Command::Store),
+        Some("wire") => {
+            let options = options(words, wire::Part::parse)?;
+            if let Some(Options { full: true, .. }) = &options {
+                return Err("--full is for `store`".into());
+            }
+            options.map(Command::Wire)
+        }
+        Some(wire::SERVER) => {
+            let directory =
+                words.next().ok_or_else(|| format!("{} is for the benchmark itself", wire::SERVER))?;
+            Some(Command::Server(directory.into()))
+        }
         Some(store::VICTIM) => Some(Command::Victim(store::Victim::parse(words)?)),
         Some("--help" | "-h") => None,
-        Some(other) => return Err(format!("no benchmark `{other}`; there is: bus, store")),
+        Some(other) => return Err(format!("no benchmark `{other}`; there is: bus, store, wire")),
         None => return Err("which benchmark?".into()),
     };
     Ok(command.unwrap_or(Command::Help))
@@ -139,7 +164,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_refused_by_name() {
         assert!(parsed("bus tails").is_err_and(|problem| problem.contains("`tails`")));
-        assert!(parsed("wire").is_err_and(|problem| problem.contains("`wire`")));
+        assert!(parsed("wires").is_err_and(|problem| problem.contains("`wires`")));
         assert!(parsed("").is_err());
     }
 }

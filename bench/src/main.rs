@@ -11,6 +11,7 @@ mod load;
 mod measure;
 mod report;
 mod store;
+mod wire;
 
 use anyhow::Result;
 use cli::Command;
@@ -57,6 +58,12 @@ fn run(command: Command) -> Result<()> {
         Command::Store(options) => {
             let mut report = Report::new("store", options.json);
             runtime.block_on(store::run(&options, &mut report))?;
+            report
+        }
+        Command::Server(directory) => return runtime.block_on(wire::serve(&directory)),
+        Command::Wire(options) => {
+            let mut report = Report::new("wire", options.json);
+            runtime.block_on(wire::run(&options, &mut report))?;
             report
         }
     };

@@ -3,16 +3,16 @@
 //! Stores are put into directories of their own on a real disk, with the options a hub runs with. What publishing is held
 //! to is measured in the same run ([`bare`]).
 
-mod bare;
+pub mod bare;
 mod cursors;
 mod lookup;
 mod mixed;
-mod place;
-mod publish;
+pub mod place;
+pub mod publish;
 mod reopen;
 mod scan;
 mod tail;
-mod tape;
+pub mod tape;
 mod victim;
 
 pub use victim::{VICTIM, Victim};
