@@ -13,7 +13,6 @@ use hub_core::store::ReadLimit;
 use hub_core::{Bus, Cursor, Event};
 use hub_proto::{EventId, GroupName, TopicName};
 use serde::Serialize;
-use serde_json::json;
 use std::sync::Arc;
 
 /// A group's floor. The event there may be gone by now.
@@ -31,6 +30,15 @@ impl Floor {
     fn of(group: Option<GroupName>, cursor: &Cursor) -> Self {
         Self { group, last_id: cursor.last_id, last_ts: cursor.last_ts, seq: cursor.seq }
     }
+}
+
+/// A page of them.
+#[derive(Serialize)]
+struct Cursors {
+    topic: TopicName,
+    cursors: Vec<Floor>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<GroupName>,
 }
 
 pub(super) async fn cursors(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
@@ -66,11 +74,7 @@ pub(super) async fn cursors(State(hub): State<Hub>, mut caller: Caller, RawQuery
             cursors.push(Floor::of(Some(group), &cursor));
         }
     }
-    let mut answer = json!({"topic": topic, "cursors": cursors});
-    if let Some(next) = next {
-        answer["next"] = json!(next);
-    }
-    Ok(Json(answer).into_response())
+    Ok(Json(Cursors { topic, cursors, next }).into_response())
 }
 
 /// How far behind a group is.

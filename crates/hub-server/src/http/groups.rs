@@ -42,6 +42,14 @@ impl Entry {
     }
 }
 
+/// A page of them.
+#[derive(Serialize)]
+struct Groups {
+    groups: Vec<Entry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
 pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
     let params = Params::read(query.as_deref(), &["topic", "after", "limit"])?;
     let mut page = Page::of(&params)?;
@@ -88,11 +96,7 @@ pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(
             entries.extend(Entry::of(hub.bus(), topic, &group));
         }
     }
-    let mut answer = json!({"groups": entries});
-    if let Some(next) = next {
-        answer["next"] = json!(next);
-    }
-    Ok(Json(answer).into_response())
+    Ok(Json(Groups { groups: entries, next }).into_response())
 }
 
 /// Deletes a group on one topic, or a subscription to a pattern or a list with all its groups.

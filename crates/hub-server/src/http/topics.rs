@@ -10,7 +10,6 @@ use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
 use hub_proto::TopicName;
 use serde::Serialize;
-use serde_json::json;
 
 /// One topic.
 #[derive(Serialize)]
@@ -25,6 +24,14 @@ struct Entry {
     last_committed: Option<u64>,
     /// Groups, of those that the token may see.
     groups: usize,
+}
+
+/// A page of them.
+#[derive(Serialize)]
+struct Topics {
+    topics: Vec<Entry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<TopicName>,
 }
 
 pub(super) async fn topics(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
@@ -58,9 +65,5 @@ pub(super) async fn topics(State(hub): State<Hub>, mut caller: Caller, RawQuery(
             groups,
         });
     }
-    let mut answer = json!({"topics": topics});
-    if let Some(next) = next {
-        answer["next"] = json!(next);
-    }
-    Ok(Json(answer).into_response())
+    Ok(Json(Topics { topics, next }).into_response())
 }
