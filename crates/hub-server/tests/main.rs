@@ -1,11 +1,19 @@
 //! The server over real sockets.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "main/errors.rs"]
+mod errors;
+#[path = "main/fixtures.rs"]
+mod fixtures;
 #[path = "main/gateway.rs"]
 mod gateway;
 #[path = "main/http.rs"]
 mod http;
 #[path = "main/net.rs"]
 mod net;
+#[path = "main/lagged.rs"]
+mod lagged;
+#[path = "main/page.rs"]
+mod page;
 #[path = "main/world.rs"]
 mod world;
