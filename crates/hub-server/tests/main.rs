@@ -9,10 +9,10 @@ mod fixtures;
 mod gateway;
 #[path = "main/http.rs"]
 mod http;
-#[path = "main/net.rs"]
-mod net;
 #[path = "main/lagged.rs"]
 mod lagged;
+#[path = "main/net.rs"]
+mod net;
 #[path = "main/page.rs"]
 mod page;
 #[path = "main/world.rs"]

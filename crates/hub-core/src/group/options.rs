@@ -1,7 +1,7 @@
 //! The options of a group: stored with it, shared by all its members.
 
 use hub_proto::{Error, Event, Result, limits};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Whether events of one key keep their order within a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub enum Ordering {
 #[serde(deny_unknown_fields)]
 pub struct Filter {
     /// Each of these is among the event's tags.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_empty")]
     pub tags: Vec<String>,
     /// The event has this key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,6 +27,11 @@ pub struct Filter {
     /// The event has these headers with these values.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "pairs")]
     pub headers: Vec<(String, String)>,
+}
+
+/// In what a client sends, null counts as absent.
+fn null_as_empty<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 impl Filter {
@@ -183,6 +188,7 @@ mod pairs {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
-        Ok(BTreeMap::<String, String>::deserialize(from)?.into_iter().collect())
+        let pairs = Option::<BTreeMap<String, String>>::deserialize(from)?;
+        Ok(pairs.unwrap_or_default().into_iter().collect())
     }
 }

@@ -109,7 +109,11 @@ impl Joining {
             Some((_, _, differs, _)) if differs.is_empty() => return Ok(()),
             Some((_, _, differs, false)) => return Err(conflict(name, &differs)),
             Some((record, old_cover, _, true)) => (Some(record), Some(old_cover)),
-            None => (None, None),
+            None => {
+                // Also where no topic is covered yet.
+                self.from.check_for_several()?;
+                (None, None)
+            }
         };
         let options =
             self.request.over(old.as_ref().map_or(&GroupOptions::default(), |record| &record.options));

@@ -61,16 +61,15 @@ impl Writer {
         self.done()
     }
 
-    /// `OK` to an AUTH.
-    pub fn authenticated(&mut self, corr: &Corr, subject: Option<&str>, expires: Option<Millis>) -> Message {
+    /// `OK` to an AUTH; `exp` in seconds, as in the token.
+    pub fn authenticated(&mut self, corr: &Corr, subject: Option<&str>, exp: Option<u64>) -> Message {
         let text = self.answer("OK", corr, 64 + 6 * subject.map_or(0, str::len));
         if let Some(subject) = subject {
             text.put_slice(b",\"sub\":");
             string(text, subject);
         }
-        if let Some(expires) = expires {
-            // As in the token: in seconds.
-            field(text, "exp", expires / 1000);
+        if let Some(exp) = exp {
+            field(text, "exp", exp);
         }
         text.put_u8(b'}');
         self.done()

@@ -113,7 +113,7 @@ impl Session {
         }
         let was_expired = self.who.as_ref().is_some_and(|who| who.expired.is_some());
         self.meter.identify(identity.subject.as_deref());
-        let message = self.writer.authenticated(corr, identity.subject.as_deref(), identity.expires);
+        let message = self.writer.authenticated(corr, identity.subject.as_deref(), identity.exp);
         self.send(message);
         let policy = identity.policy.clone();
         let expires = runs_out(&identity, self.hub.bus().now(), Instant::now());

@@ -158,10 +158,15 @@ fn every_fixture_is_a_case() {
     let mut written = BTreeSet::new();
     for file in format::files() {
         for fixture in format::file(&file).fixtures {
-            assert!(written.insert((file.clone(), case(&fixture.name))), "{file}: {} is there twice", fixture.name);
+            assert!(
+                written.insert((file.clone(), case(&fixture.name))),
+                "{file}: {} is there twice",
+                fixture.name
+            );
         }
     }
-    let listed = CASES.iter().flat_map(|(file, cases)| cases.iter().map(|case| (file.to_string(), case.to_string())));
+    let listed =
+        CASES.iter().flat_map(|(file, cases)| cases.iter().map(|case| (file.to_string(), case.to_string())));
     let listed: BTreeSet<_> = listed.collect();
     let missing: Vec<_> = written.symmetric_difference(&listed).collect();
     assert!(missing.is_empty(), "not both in protocol/ and in this file: {missing:?}");
