@@ -195,7 +195,8 @@ impl Session {
         {
             self.send(message);
         }
-        let was_full = self.out_bytes >= OUT_BYTES;
+        // A socket that takes no more holds up the deliveries, too.
+        let was_full = self.blocked || self.out_bytes >= OUT_BYTES;
         let delivered = self.delivers() && self.deliver(context);
         if self.phase == Phase::Draining && self.publishing.is_empty() && self.job.is_none() {
             self.close(close_code::RESTART, "the hub is stopping; come back in a moment");

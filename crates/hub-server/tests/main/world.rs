@@ -8,11 +8,11 @@ use hub_server::{Hub, Settings};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, client_async, connect_async};
 
 pub const SECRET: &str = "a secret of the tests, long enough for anybody";
 /// Everything.
@@ -94,6 +94,15 @@ impl Client {
     pub async fn open(address: SocketAddr) -> Self {
         let request = format!("ws://{address}/").into_client_request().unwrap();
         let (socket, _) = connect_async(request).await.unwrap();
+        Self { socket, asked: 0, early: std::collections::VecDeque::new() }
+    }
+
+    /// A client whose system keeps little for it: what it does not read soon stays with the hub.
+    pub async fn open_narrow(address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(64 << 10).unwrap();
+        let stream = MaybeTlsStream::Plain(socket.connect(address).await.unwrap());
+        let (socket, _) = client_async(format!("ws://{address}/"), stream).await.unwrap();
         Self { socket, asked: 0, early: std::collections::VecDeque::new() }
     }
 
