@@ -7,6 +7,7 @@
 mod args;
 mod bench;
 mod cache;
+mod clients;
 mod counts;
 mod crash;
 mod deny;

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result};
 
 use crate::args::{Args, UsageError};
+use crate::clients;
 use crate::counts;
 use crate::crash;
 use crate::deny;
@@ -20,11 +21,11 @@ use crate::workspace::Workspace;
 pub const USAGE: &str = "\
 usage: cargo xtask test [--quick | --full]
 
-Runs every check: format, clippy, layering, cargo-deny, tests, doctests, docs, the example, the simulator. A check that
-fails does not stop the others. The last line says how many checks and tests passed and failed; the exit code is zero
-only if none failed.
+Runs every check: format, clippy, layering, cargo-deny, tests, doctests, docs, the example, a client that is not ours
+(under Node), the simulator. A check that fails does not stop the others. The last line says how many checks and tests
+passed and failed; the exit code is zero only if none failed.
 
-  --quick   a short simulation (200 seeds), and no building of cargo-deny
+  --quick   a short simulation (200 seeds), no building of cargo-deny, no npm packages
   --full    a long simulation (20,000 seeds; without a flag 2,000), a hub that is killed 200 times (otherwise 5), and
             10,000 rounds of power losses and failing disks (otherwise 300)
 
@@ -91,6 +92,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     steps.run("doctests", || unless_broken(&|| doctests(&workspace)));
     steps.run("docs", || unless_broken(&|| docs(&workspace)));
     steps.run("example", || unless_broken(&|| example(&workspace)));
+    steps.run("clients", || match effort {
+        Effort::Quick => Ok(Report::skipped("--quick installs no npm packages")),
+        _ => unless_broken(&|| clients::check(&workspace)),
+    });
     steps.run("sim", || unless_broken(&|| simulator(&workspace, effort)));
     Ok(steps.finish())
 }

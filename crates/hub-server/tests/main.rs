@@ -13,6 +13,8 @@ mod http;
 mod lagged;
 #[path = "main/net.rs"]
 mod net;
+#[path = "main/node.rs"]
+mod node;
 #[path = "main/page.rs"]
 mod page;
 #[path = "main/world.rs"]
