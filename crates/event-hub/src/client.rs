@@ -1,5 +1,6 @@
 //! A small client for the commands: one connection, one task, frames as they come.
 
+use crate::config::build;
 use crate::secret;
 use anyhow::{Context, Result, anyhow, bail};
 use futures_util::{SinkExt, StreamExt};
@@ -48,10 +49,16 @@ impl Target {
         Ok(format!("ws://127.0.0.1:{port}/"))
     }
 
-    fn token(&self) -> Result<String> {
+    fn token(&self, url: &str) -> Result<String> {
         let given = self.token.clone().or_else(|| std::env::var("WS_TOKEN").ok());
         if let Some(token) = given.filter(|token| !token.is_empty()) {
             return Ok(token);
+        }
+        if !is_here(url) {
+            bail!(
+                "no token for {url}: the development secret is for hubs on this machine only; give one with \
+                 EVENT_HUB_TOKEN or --token"
+            );
         }
         let split = |text: String| text.split(',').map(|one| one.trim().to_owned()).collect::<Vec<_>>();
         let audience = std::env::var("JWT_AUD").map(split).unwrap_or_default();
@@ -120,14 +127,6 @@ impl Frame {
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
         serde_json::from_str(&self.text).context("a frame of the hub cannot be understood")
     }
-
-    /// What an OK says, without what belongs to the wire.
-    pub fn answer(&self) -> Result<serde_json::Map<String, serde_json::Value>> {
-        let mut answer: serde_json::Map<_, _> = self.read()?;
-        answer.remove("op");
-        answer.remove("corr");
-        Ok(answer)
-    }
 }
 
 /// A connection that the hub knows.
@@ -138,7 +137,8 @@ pub struct Client {
 impl Client {
     /// Connects and says who it is.
     pub async fn connect(target: &Target) -> Result<Self> {
-        let (url, token) = (target.url()?, target.token()?);
+        let url = target.url()?;
+        let token = target.token(&url)?;
         let connected = tokio::time::timeout(PATIENCE, Self::open(&url, &token)).await;
         connected.map_err(|_| anyhow!("{url} did not answer within {} s", PATIENCE.as_secs()))?
     }
@@ -200,6 +200,13 @@ impl Client {
     }
 }
 
+/// Whether a URL leads to this machine. What is made with its secret must not go to another.
+fn is_here(url: &str) -> bool {
+    let url: Result<tungstenite::http::Uri, _> = url.parse();
+    let host = url.ok().and_then(|url| url.host().map(|host| host.trim_matches(['[', ']']).to_owned()));
+    host.is_some_and(|host| host == "localhost" || host.parse().is_ok_and(build::is_loopback))
+}
+
 fn explain(url: &str, error: &tungstenite::Error) -> anyhow::Error {
     match error {
         tungstenite::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
@@ -223,4 +230,26 @@ pub fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     // Standard input may be read for ever.
     runtime.shutdown_background();
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_here() {
+        for here in ["ws://127.0.0.1:8090/", "ws://localhost", "wss://[::1]:1/", "ws://127.9.9.9/x"] {
+            assert!(is_here(here), "{here}");
+        }
+        for elsewhere in [
+            "ws://10.0.0.1:8090/",
+            "wss://hub.example.com/",
+            "ws://127.0.0.1.example.com/",
+            "ws://127.0.0.1@host/",
+            "",
+            "::",
+        ] {
+            assert!(!is_here(elsewhere), "{elsewhere}");
+        }
+    }
 }

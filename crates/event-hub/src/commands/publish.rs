@@ -6,7 +6,7 @@ use crate::client::{Client, Target, block_on};
 use crate::text::print;
 use anyhow::{Context, Result, bail};
 use hub_proto::{EventId, TopicName};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -80,6 +80,17 @@ struct Publish<'a> {
     opts: &'a Opts<'a>,
 }
 
+/// What the hub answered, as it is printed.
+#[derive(Serialize, Deserialize)]
+struct Receipt {
+    id: EventId,
+    seq: u64,
+    ts: u64,
+    durable: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    duplicate: bool,
+}
+
 fn topic(text: &str) -> Result<TopicName, std::borrow::Cow<'static, str>> {
     TopicName::parse(text).map_err(|error| error.msg)
 }
@@ -134,7 +145,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         client.close().await;
         match answer {
             Ok(answer) => {
-                print(&format!("{}\n", serde_json::Value::Object(answer.answer()?)))?;
+                let receipt: Receipt = answer.read()?;
+                print(&format!("{}\n", serde_json::to_string(&receipt)?))?;
                 Ok(ExitCode::SUCCESS)
             }
             Err(error) => {

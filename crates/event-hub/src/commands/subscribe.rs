@@ -4,7 +4,7 @@ mod line;
 
 use crate::client::{Client, Frame, Target, block_on};
 use crate::config::units;
-use crate::text::{is_closed_pipe, print};
+use crate::text::{is_closed_pipe, plural, print};
 use anyhow::{Result, bail};
 use hub_proto::{EventId, GroupName, Pattern};
 use serde::Deserialize;
@@ -67,6 +67,12 @@ enum Filter {
 struct Delivered<'a> {
     #[serde(borrow)]
     event: &'a RawValue,
+}
+
+/// A LAGGED.
+#[derive(Deserialize)]
+struct Lagged {
+    missed: u64,
 }
 
 /// How long the hub has to answer a goodbye.
@@ -218,8 +224,8 @@ async fn follow(args: &Args, client: &mut Client) -> Result<End> {
                 Err(error) => return Err(error),
             },
             "LAGGED" => {
-                let missed = frame.answer()?.remove("missed").unwrap_or_default();
-                eprintln!("warning: too slow, {missed} events were missed");
+                let lagged: Lagged = frame.read()?;
+                eprintln!("warning: too slow, {} were missed", plural(lagged.missed, "event"));
             }
             "ERR" => return Ok(frame.ok().map_or_else(End::Refused, |_| End::Wanted)),
             _ => {}

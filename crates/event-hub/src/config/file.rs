@@ -23,6 +23,7 @@ pub fn read(path: &Path, text: &str, found: &mut Found, mistakes: &mut Mistakes)
         }
         return;
     }
+    let before = file.mistakes.0.len();
     for (name, value) in table.get_ref() {
         match (name.get_ref().as_ref(), value.get_ref()) {
             ("topics", DeValue::Array(topics)) => {
@@ -45,6 +46,11 @@ pub fn read(path: &Path, text: &str, found: &mut Found, mistakes: &mut Mistakes)
             (single, _) => file.setting(single, SETTINGS, name, value, found),
         }
     }
+    // A table is walked by name; people read from top to bottom.
+    mistakes.0[before..].sort_by_key(|mistake| match mistake.origin {
+        Some(Origin::File(_, line)) => line,
+        _ => 0,
+    });
 }
 
 /// The sections of the file.

@@ -165,6 +165,10 @@ fn what_the_hub_refuses_is_told_and_ends_with_1() {
     for (args, expected) in [
         (&["publish", "a", "1", "--url", &http][..], "is no WebSocket of a hub"),
         (&["publish", "a", "1", "--url", "ws://127.0.0.1:1/"], "no hub at ws://127.0.0.1:1/"),
+        (
+            &["publish", "a", "1", "--url", "ws://hub.invalid/"],
+            "the development secret is for hubs on this machine only",
+        ),
         (&["publish", "a", "like this"], "the payload is not JSON"),
         (&["publish", "a", "1", "--header", "x"], "NAME=VALUE"),
         (&["publish", "a..b", "1"], "a..b"),

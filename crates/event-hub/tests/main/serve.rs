@@ -2,7 +2,8 @@
 
 use crate::hub::{Hub, Place, Running, run_with};
 use reqwest::Method;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -163,5 +164,72 @@ fn a_reload_changes_the_secret() {
     hub.process.signal("HUP");
     hub.process.logs("configuration reloaded");
     assert_eq!((publish(&hub, &token(old)), publish(&hub, &token(new))), (401, 200));
+    hub.stop();
+}
+
+/// A request whose body does not come, once the hub waits for it.
+fn hanging(hub: &Hub) -> TcpStream {
+    let host = hub.http().trim_start_matches("http://").trim_end_matches('/');
+    let mut socket = TcpStream::connect(host).unwrap();
+    let token = hub.token();
+    let request = format!(
+        "POST /publish/t HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\ncontent-length: 10\r\n\
+         expect: 100-continue\r\n\r\n"
+    );
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut answer = [0; 12];
+    socket.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 100");
+    socket
+}
+
+#[test]
+fn somebody_who_hangs_does_not_keep_it_from_ending() {
+    let place = Place::new();
+    let hub = Hub::start(&place.path("data"), &[], &[]);
+    let _hanging = hanging(&hub);
+    let log = hub.stop();
+    assert!(log.contains("stopping by=\"SIGTERM\"") && log.contains("stopped"), "{log}");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let place = Place::new();
+    let mut hub = Hub::start(&place.path("data"), &[], &[]);
+    let _hanging = hanging(&hub);
+    hub.process.signal("TERM");
+    hub.process.logs("stopping by=\"SIGTERM\"");
+    hub.process.signal("INT");
+    assert_eq!(hub.process.ended(), 1);
+    hub.process.logs("ending at once");
+}
+
+#[test]
+fn with_a_certificate_both_ports_speak_tls_and_a_reload_renews_it() {
+    let place = Place::new();
+    let renew = || {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        place.write("cert.pem", &made.cert.pem());
+        place.write("key.pem", &made.signing_key.serialize_pem());
+        made.cert.pem()
+    };
+    let asked = |port: &str, pem: &str| {
+        let root = reqwest::Certificate::from_pem(pem.as_bytes()).unwrap();
+        let client = reqwest::Client::builder().tls_certs_only([root]).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime
+            .block_on(async { client.get(format!("https://localhost:{port}/healthz")).send().await.is_ok() })
+    };
+    let first = renew();
+    let config = place.write("hub.toml", "[server]\ntls_cert = \"cert.pem\"\ntls_key = \"key.pem\"\n");
+    let mut hub = Hub::start(&place.path("data"), &["--config", &config], &[]);
+    assert!(hub.ws().starts_with("wss://") && hub.http().starts_with("https://"), "{}", hub.ready);
+    let port = hub.http().trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    assert!(asked(&port, &first));
+    let second = renew();
+    assert!(!asked(&port, &second));
+    hub.process.signal("HUP");
+    hub.process.logs("configuration reloaded");
+    assert!(asked(&port, &second) && !asked(&port, &first));
     hub.stop();
 }
