@@ -44,7 +44,17 @@ pub fn program(args: &[&str], environment: &[(&str, &str)]) -> Command {
 
 /// Runs it to its end.
 pub fn run_with(args: &[&str], environment: &[(&str, &str)]) -> Ran {
-    ran(program(args, environment).stdin(Stdio::null()).output().unwrap())
+    let mut command = program(args, environment);
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let (id, (give, take)) = (child.id().to_string(), channel());
+    std::thread::spawn(move || give.send(child.wait_with_output().unwrap()));
+    // What should have been refused may be running.
+    let output = take.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        Command::new("kill").args(["-KILL", &id]).status().unwrap();
+        panic!("{args:?} does not end")
+    });
+    ran(output)
 }
 
 fn ran(output: std::process::Output) -> Ran {
