@@ -4,20 +4,37 @@
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
+use crate::args::Args;
 use crate::cache;
 use crate::counts;
 use crate::process::{self, Stream};
-use crate::steps::Report;
+use crate::steps::{Report, Steps};
 use crate::workspace::Workspace;
+
+/// The help text.
+pub const USAGE: &str = "\
+usage: cargo xtask clients
+
+Runs clients that are not ours against a hub, under Node, as `cargo xtask test` does. Their npm packages are installed
+into the cache, outside the clone.";
 
 /// What is installed: pinned, with a lock file.
 const PACKAGES: &str = "protocol/node";
 /// The page with the client that the protocol has to suit, beside the clone; it is no part of it.
 const SEEDS: &str = "../shared/seeds/mongo-outbox.md";
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    args.finish()?;
+    let workspace = Workspace::find()?.with_build_cache()?;
+    let mut steps = Steps::default();
+    steps.run("clients", || check(&workspace));
+    Ok(steps.finish())
+}
 
 /// Runs them, or says what is missing.
 pub fn check(workspace: &Workspace) -> Result<Report> {

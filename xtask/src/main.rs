@@ -26,11 +26,12 @@ use args::{Args, UsageError};
 const USAGE: &str = "\
 usage: cargo xtask COMMAND [OPTIONS]
 
-  test    every check of the project, ending with a count
-  sim     the simulator alone, over any range of seeds
-  crash   a hub that is killed under load, any number of times
-  bench   a benchmark
-  fuzz    the fuzz targets
+  test     every check of the project, ending with a count
+  sim      the simulator alone, over any range of seeds
+  crash    a hub that is killed under load, any number of times
+  clients  clients that are not ours, under Node
+  bench    a benchmark
+  fuzz     the fuzz targets
 
 `cargo xtask COMMAND --help` says more.";
 
@@ -42,6 +43,7 @@ fn command(name: &str) -> Option<Command> {
         "test" => Some((test::USAGE, test::run)),
         "sim" => Some((sim::USAGE, sim::run)),
         "crash" => Some((crash::USAGE, crash::run)),
+        "clients" => Some((clients::USAGE, clients::run)),
         "bench" => Some((bench::USAGE, bench::run)),
         "fuzz" => Some((fuzz::USAGE, fuzz::run)),
         _ => None,
