@@ -3,6 +3,8 @@
 
 #[path = "main/errors.rs"]
 mod errors;
+#[path = "main/expiry.rs"]
+mod expiry;
 #[path = "main/fixtures.rs"]
 mod fixtures;
 #[path = "main/gateway.rs"]
@@ -17,5 +19,7 @@ mod net;
 mod node;
 #[path = "main/page.rs"]
 mod page;
+#[path = "main/rights.rs"]
+mod rights;
 #[path = "main/world.rs"]
 mod world;

@@ -1,12 +1,14 @@
 //! A hub on free ports, and clients of it.
 
 use futures_util::{SinkExt, StreamExt};
-use hub_core::{Bus, Config};
-use hub_server::auth::mint::{Claims, mint};
+use hub_core::{Bus, Clock, Config, Millis, SystemClock};
+use hub_server::auth::mint::{Claims, mint, mint_at};
 use hub_server::auth::{AuthConfig, Authenticator, Secret};
 use hub_server::{Hub, Settings};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
@@ -15,6 +17,8 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, client_async, connect_async};
 
 pub const SECRET: &str = "a secret of the tests, long enough for anybody";
+/// The one that may do everything and is bound by nothing.
+pub const STATIC: &str = "the static token of the tests";
 /// Everything.
 pub const ALL: &[&str] = &["publish:**", "subscribe:**", "admin:**"];
 /// Nothing in a test takes so long unless it hangs.
@@ -37,8 +41,19 @@ impl World {
     }
 
     pub async fn over(bus: Bus, settings: Settings) -> Self {
-        let config = AuthConfig { secret: Some(Secret::new(SECRET)), ..AuthConfig::default() };
-        let hub = Hub::builder(bus, Authenticator::new(config).unwrap()).settings(settings).build();
+        Self::by(SystemClock::new(), bus, settings).await
+    }
+
+    /// A hub that sees by `clock` which tokens hold. The bus should have the same clock.
+    pub async fn by(clock: impl Clock, bus: Bus, settings: Settings) -> Self {
+        let config = AuthConfig {
+            secret: Some(Secret::new(SECRET)),
+            static_token: Some(Secret::new(STATIC)),
+            leeway_secs: 0,
+            ..AuthConfig::default()
+        };
+        let auth = Authenticator::with_clock(config, Arc::new(clock)).unwrap();
+        let hub = Hub::builder(bus, auth).settings(settings).build();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(hub_server::net::serve(listener, hub.gateway(), None, hub.clone()));
@@ -56,10 +71,46 @@ impl World {
 
     /// A connection with these scopes.
     pub async fn client(&self, scopes: &[&str]) -> Client {
+        self.client_with(&token(scopes)).await
+    }
+
+    /// A connection with this token.
+    pub async fn client_with(&self, token: &str) -> Client {
         let mut client = self.stranger().await;
-        let answer = client.ask(json!({"op": "AUTH", "token": token(scopes)})).await;
-        assert_eq!(answer["op"], "OK", "{answer}");
+        client.ok(json!({"op": "AUTH", "token": token})).await;
         client
+    }
+}
+
+/// A wall clock that a test can set forward. Tokens hold for whole seconds: to have one run out soon, the clock is put
+/// shortly before the end of a second.
+#[derive(Clone)]
+pub struct Wall(Arc<(SystemClock, AtomicU64)>);
+
+impl Wall {
+    pub fn new() -> Self {
+        Self(Arc::new((SystemClock::new(), AtomicU64::new(0))))
+    }
+
+    /// A token that runs out after so many milliseconds, at most 1,000.
+    pub fn short(&self, subject: Option<&str>, scopes: &[&str], millis: Millis) -> String {
+        let past = self.wall() % 1000;
+        self.0.1.fetch_add((2000 - millis - past) % 1000, SeqCst);
+        self.signed(subject, scopes, 1)
+    }
+
+    pub fn signed(&self, subject: Option<&str>, scopes: &[&str], seconds: u64) -> String {
+        mint_at(&Secret::new(SECRET), &claims(subject, scopes, seconds), self.wall())
+    }
+}
+
+impl Clock for Wall {
+    fn wall(&self) -> Millis {
+        self.0.0.wall() + self.0.1.load(SeqCst)
+    }
+
+    fn steady(&self) -> Millis {
+        self.0.0.steady()
     }
 }
 
@@ -70,16 +121,22 @@ pub fn token(scopes: &[&str]) -> String {
 
 /// A token of a subject.
 pub fn signed(subject: Option<&str>, scopes: &[&str]) -> String {
-    let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
-    mint(
-        &Secret::new(SECRET),
-        &Claims {
-            sub: subject.map(str::to_owned),
-            scopes,
-            ttl: Some(Duration::from_secs(3600)),
-            ..Claims::default()
-        },
-    )
+    mint(&Secret::new(SECRET), &claims(subject, scopes, 3600))
+}
+
+/// A token with rules.
+pub fn ruled(rules: Value) -> String {
+    let policy = Some(json!({ "rules": rules }));
+    mint(&Secret::new(SECRET), &Claims { policy, ..claims(None, &[], 3600) })
+}
+
+fn claims(subject: Option<&str>, scopes: &[&str], seconds: u64) -> Claims {
+    Claims {
+        sub: subject.map(str::to_owned),
+        scopes: scopes.iter().map(|&scope| scope.to_owned()).collect(),
+        ttl: Some(Duration::from_secs(seconds)),
+        ..Claims::default()
+    }
 }
 
 /// The other end of a socket.
@@ -161,6 +218,11 @@ impl Client {
         let answer = self.ask(frame).await;
         assert_eq!(answer["op"], "ERR", "{answer}");
         answer["code"].as_str().unwrap().to_owned()
+    }
+
+    /// The next frame that is none of the hub's pings, without an opinion about it.
+    pub async fn raw(&mut self) -> Option<Result<Message, tokio_tungstenite::tungstenite::Error>> {
+        tokio::time::timeout(PATIENCE, self.socket.next()).await.expect("a frame in time")
     }
 
     /// Waits until the hub closes the connection; what comes before that is passed over.
