@@ -260,8 +260,9 @@ impl Subscriptions {
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<u32> {
         if self.ready.is_empty() {
             self.rung.listener.register(context.waker());
-            self.ready.extend(self.rung.list.lock().drain(..));
         }
+        // Not only when nobody else is left: one that always has more would be the only one ever.
+        self.ready.extend(self.rung.list.lock().drain(..));
         match self.ready.pop_front() {
             Some(at) => Poll::Ready(at),
             None => Poll::Pending,
