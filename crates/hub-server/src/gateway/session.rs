@@ -27,6 +27,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
+use tokio_tungstenite::tungstenite::{self, error::ProtocolError};
 
 /// Bytes of answers and events that wait for the socket. Beyond, nothing more is read or delivered.
 pub(super) const OUT_BYTES: usize = 256 << 10;
@@ -253,18 +254,15 @@ impl Session {
             }
             match Pin::new(&mut self.socket).poll_next(context) {
                 Poll::Ready(Some(Ok(message))) => self.hear(message),
-                Poll::Ready(Some(Err(error))) if is_too_large(&error) => {
-                    let max = self.settings.limits.frame_bytes;
-                    self.close(close_code::SIZE, &format!("a frame has at most {max} bytes"));
-                    // The rest of that frame is in the way of all that follows. It stays unread: to hang up at once would
-                    // take the last frame away from the other end.
+                Poll::Ready(Some(Err(error))) => {
+                    let Some((code, reason)) = self.broken(&error) else { return Err(self.end()) };
+                    self.close(code, &reason);
+                    // What follows cannot be told apart from the rest of that frame. It stays unread: to hang up at once
+                    // would take the last frame away from the other end.
                     self.deaf = true;
                     return Ok(Read::Waits);
                 }
-                Poll::Ready(None | Some(Err(_))) => {
-                    let ended = matches!(self.phase, Phase::Closing(_));
-                    return Err(if ended { End::Ended } else { End::Gone });
-                }
+                Poll::Ready(None) => return Err(self.end()),
                 Poll::Pending => return Ok(Read::Waits),
             }
         }
@@ -278,6 +276,30 @@ impl Session {
             Message::Binary(_) => {
                 let error = Error::bad_request("a binary frame; frames are JSON, as text");
                 self.refuse(&Corr::default(), &error);
+    /// The other end has gone. After the last frame that is what it should do.
+    fn end(&self) -> End {
+        if matches!(self.phase, Phase::Closing(_)) { End::Ended } else { End::Gone }
+    }
+
+    /// How to close after a frame that nothing can be read behind; `None` if the connection is gone.
+    fn broken(&self, error: &axum::Error) -> Option<(u16, String)> {
+        match cause(error)? {
+            tungstenite::Error::Capacity(_) => {
+                let max = self.settings.limits.frame_bytes;
+                Some((close_code::SIZE, format!("a frame has at most {max} bytes")))
+            }
+            tungstenite::Error::Utf8(_) => {
+                Some((close_code::INVALID, "a text frame is not UTF-8".to_owned()))
+            }
+            // Not an error of the frame but the way in which connections end.
+            tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
+            tungstenite::Error::Protocol(error) => {
+                Some((close_code::PROTOCOL, format!("not a WebSocket frame: {error}")))
+            }
+            _ => None,
+        }
+    }
+
             }
             // The socket answers both by itself; after a close it comes to its end.
             Message::Ping(_) | Message::Pong(_) | Message::Close(_) => {}
@@ -602,13 +624,14 @@ fn size(message: &Message) -> usize {
     }
 }
 
-fn is_too_large(error: &axum::Error) -> bool {
+/// What the socket's library found, behind what axum made of it.
+fn cause(error: &axum::Error) -> Option<&tungstenite::Error> {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = source {
-        if let Some(tungstenite) = error.downcast_ref::<tokio_tungstenite::tungstenite::Error>() {
-            return matches!(tungstenite, tokio_tungstenite::tungstenite::Error::Capacity(_));
+        if let Some(cause) = error.downcast_ref() {
+            return Some(cause);
         }
         source = error.source();
     }
-    false
+    None
 }
