@@ -41,6 +41,10 @@ const ROUND_EVENTS: usize = 64;
 const BATCH_BYTES: usize = 256 << 10;
 /// The socket's other end has so long to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
+/// When the hub stops, nothing came for so long: then nothing is on its way.
+const QUIET: Duration = Duration::from_millis(50);
+/// When the hub stops, those who go on sending, or do not take their answers, have so long.
+const LAST_ANSWERS: Duration = Duration::from_millis(1500);
 /// A client that is refused so many times more often than it is served has not understood.
 const STRIKES: u32 = 1000;
 
@@ -96,8 +100,12 @@ pub(super) struct Who {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
-    /// The hub stops: what is under way comes to its end, nothing new begins.
-    Draining,
+    /// The hub stops: what is under way comes to its end, nothing new begins. What the other end has sent before it could
+    /// know is answered, too: looked at when `next` comes, and not for longer than `until`.
+    Draining {
+        next: Instant,
+        until: Instant,
+    },
     /// The last frame is on its way; settling goes on until this time or until the other end closes.
     Closing(Instant),
 }
@@ -199,9 +207,6 @@ impl Session {
         // A socket that takes no more holds up the deliveries, too.
         let was_full = self.blocked || self.out_bytes >= OUT_BYTES;
         let delivered = self.delivers() && self.deliver(context);
-        if self.phase == Phase::Draining && self.publishing.is_empty() && self.job.is_none() {
-            self.close(close_code::RESTART, "the hub is stopping; come back in a moment");
-        }
         if self.write(context).is_err() {
             return Poll::Ready(End::Gone);
         }
@@ -226,7 +231,9 @@ impl Session {
             }
         }
         if self.phase == Phase::Open && self.draining.as_mut().poll(context).is_ready() {
-            self.phase = Phase::Draining;
+            let now = Instant::now();
+            self.phase = Phase::Draining { next: now + QUIET, until: now + LAST_ANSWERS };
+            self.heard = false;
         }
         self.watch_time(context)
     }
@@ -269,13 +276,6 @@ impl Session {
         Ok(Read::More)
     }
 
-    fn hear(&mut self, message: Message) {
-        self.heard = true;
-        match message {
-            Message::Text(text) => self.take(&Bytes::from(text)),
-            Message::Binary(_) => {
-                let error = Error::bad_request("a binary frame; frames are JSON, as text");
-                self.refuse(&Corr::default(), &error);
     /// The other end has gone. After the last frame that is what it should do.
     fn end(&self) -> End {
         if matches!(self.phase, Phase::Closing(_)) { End::Ended } else { End::Gone }
@@ -300,6 +300,13 @@ impl Session {
         }
     }
 
+    fn hear(&mut self, message: Message) {
+        self.heard = true;
+        match message {
+            Message::Text(text) => self.take(&Bytes::from(text)),
+            Message::Binary(_) => {
+                let error = Error::bad_request("a binary frame; frames are JSON, as text");
+                self.refuse(&Corr::default(), &error);
             }
             // The socket answers both by itself; after a close it comes to its end.
             Message::Ping(_) | Message::Pong(_) | Message::Close(_) => {}
@@ -522,8 +529,8 @@ impl Session {
     }
 
     fn next_due(&self) -> Instant {
-        if let Phase::Closing(until) = self.phase {
-            return until;
+        if let Phase::Closing(next) | Phase::Draining { next, .. } = self.phase {
+            return next;
         }
         let own = match &self.who {
             None => Some(self.opened + Duration::from_millis(self.settings.limits.auth_timeout)),
@@ -535,8 +542,20 @@ impl Session {
 
     /// Something is due.
     fn act(&mut self, now: Instant) -> Option<End> {
-        if let Phase::Closing(_) = self.phase {
-            return Some(End::Ended);
+        match self.phase {
+            Phase::Closing(_) => return Some(End::Ended),
+            Phase::Draining { until, .. } => {
+                let unanswered = !self.publishing.is_empty();
+                let busy = std::mem::take(&mut self.heard) || unanswered || self.job.is_some();
+                // A commit that takes its time is waited for as long as the hub waits for its sessions.
+                let overdue = now >= until && (!unanswered || self.blocked);
+                match busy && !overdue {
+                    true => self.phase = Phase::Draining { next: now + QUIET, until },
+                    false => self.close(close_code::RESTART, "the hub is stopping; come back in a moment"),
+                }
+                return None;
+            }
+            Phase::Open => {}
         }
         match &mut self.who {
             None if now >= self.opened + Duration::from_millis(self.settings.limits.auth_timeout) => {
