@@ -1,6 +1,8 @@
 //! The server over real sockets.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "main/drain.rs"]
+mod drain;
 #[path = "main/errors.rs"]
 mod errors;
 #[path = "main/expiry.rs"]
@@ -13,6 +15,8 @@ mod gateway;
 mod http;
 #[path = "main/lagged.rs"]
 mod lagged;
+#[path = "main/limits.rs"]
+mod limits;
 #[path = "main/net.rs"]
 mod net;
 #[path = "main/node.rs"]
@@ -21,5 +25,7 @@ mod node;
 mod page;
 #[path = "main/rights.rs"]
 mod rights;
+#[path = "main/strangers.rs"]
+mod strangers;
 #[path = "main/world.rs"]
 mod world;

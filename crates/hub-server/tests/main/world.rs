@@ -220,9 +220,9 @@ impl Client {
         answer["code"].as_str().unwrap().to_owned()
     }
 
-    /// The next frame that is none of the hub's pings, without an opinion about it.
-    pub async fn raw(&mut self) -> Option<Result<Message, tokio_tungstenite::tungstenite::Error>> {
-        tokio::time::timeout(PATIENCE, self.socket.next()).await.expect("a frame in time")
+    /// Whether nothing came but what was asked for.
+    pub fn is_quiet(&self) -> bool {
+        self.early.is_empty()
     }
 
     /// Waits until the hub closes the connection; what comes before that is passed over.
