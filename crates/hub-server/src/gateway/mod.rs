@@ -10,6 +10,8 @@
 
 mod alarm;
 mod answer;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod handle;
 mod origin;
 mod publishing;

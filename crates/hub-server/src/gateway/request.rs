@@ -111,7 +111,7 @@ pub(crate) fn read(frame: &Bytes, batch_events: usize) -> (Corr, Result<Request>
     let corr = match fields.corr {
         None => Corr::default(),
         Some(raw) if raw.get().starts_with('"') && raw.get().len() <= CORR_BYTES => {
-            Corr(Some(frame.slice_ref(raw.get().as_bytes())))
+            Corr(Some(part(frame, raw)))
         }
         Some(raw) => {
             let wrong = wrong("corr", raw, "a string of at most 1 KiB");
@@ -179,13 +179,39 @@ fn request(frame: &Bytes, fields: &Fields<'_>, batch_events: usize) -> Result<Re
 
 fn event(frame: &Bytes, fields: &Fields<'_>) -> Result<NewEvent> {
     let topic = text("topic", required("topic", fields.topic)?)?;
-    NewEvent::from_fields(frame, &topic, required("payload", fields.payload)?, fields.opts)
+    let payload = required("payload", fields.payload)?;
+    let own = part(frame, payload);
+    if own.as_ptr() == payload.get().as_ptr() {
+        return NewEvent::from_fields(frame, &topic, payload, fields.opts);
+    }
+    let payload =
+        serde_json::from_slice(&own).map_err(|err| Error::bad_request(format!("payload: {err}")))?;
+    NewEvent::from_fields(&own, &topic, payload, fields.opts)
+}
+
+/// Frames up to here are kept for as long as any part of them is.
+const KEPT_BYTES: usize = 16 << 10;
+
+/// A part of a frame.
+fn part(frame: &Bytes, raw: &RawValue) -> Bytes {
+    let text = raw.get().as_bytes();
+    if is_shared(frame, text.len()) { frame.slice_ref(text) } else { Bytes::copy_from_slice(text) }
+}
+
+/// Whether so many bytes of a frame share its memory. Not if that is large and mostly something else: what waits for its
+/// commit is bounded by what it is, not by what came around it.
+fn is_shared(frame: &Bytes, bytes: usize) -> bool {
+    frame.len() <= KEPT_BYTES || frame.len() <= 2 * bytes
 }
 
 /// The events of a batch. One that is bad has its error in its place.
 fn batch(frame: &Bytes, raw: &RawValue, max: usize) -> Result<Vec<Result<NewEvent>>> {
     let events = several(raw, max).map_err(|found| list("events", raw, found, "events", max))?;
-    let read = |event: &RawValue| NewEvent::from_wire_shared(&frame.slice_ref(event.get().as_bytes()));
+    let shared = is_shared(frame, events.iter().map(|event| event.get().len()).sum());
+    let read = |event: &RawValue| match shared {
+        true => NewEvent::from_wire_shared(&frame.slice_ref(event.get().as_bytes())),
+        false => NewEvent::from_wire_shared(&Bytes::copy_from_slice(event.get().as_bytes())),
+    };
     Ok(events.into_iter().map(read).collect())
 }
 
