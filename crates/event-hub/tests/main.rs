@@ -3,6 +3,8 @@
 
 #[path = "main/config.rs"]
 mod config;
+#[path = "main/crowd.rs"]
+mod crowd;
 #[path = "main/damage.rs"]
 mod damage;
 #[path = "main/events.rs"]
@@ -11,6 +13,8 @@ mod events;
 mod healthy;
 #[path = "main/hub.rs"]
 mod hub;
+#[path = "main/killed.rs"]
+mod killed;
 #[path = "main/policy.rs"]
 mod policy;
 #[path = "main/random.rs"]
@@ -21,6 +25,10 @@ mod refused;
 mod repairs;
 #[path = "main/serve.rs"]
 mod serve;
+#[path = "main/slow.rs"]
+mod slow;
+#[path = "main/socket.rs"]
+mod socket;
 #[path = "main/stat.rs"]
 mod stat;
 #[path = "main/token.rs"]
