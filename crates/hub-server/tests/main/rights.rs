@@ -33,12 +33,12 @@ fn rule(effect: &str, action: &str, topics: &[&str]) -> Value {
 async fn what_a_token_allows_is_done_and_nothing_else() {
     let world = World::new().await;
     let seeds = token(&["publish:heartbeat.*", "subscribe:process.**"]);
-    let but_secrets = ruled(json!([rule("deny", "subscribe", &["secret.**"]), rule("allow", "*", &["**"])]));
-    let ops = ruled(json!([
+    let but_secrets = ruled(&json!([rule("deny", "subscribe", &["secret.**"]), rule("allow", "*", &["**"])]));
+    let ops = ruled(&json!([
         {"effect": "allow", "action": "subscribe", "topics": ["process.**"], "groups": ["ops"]},
         {"effect": "allow", "action": "subscribe", "topics": ["open"], "groups": ["*"]},
     ]));
-    let hole = ruled(json!([
+    let hole = ruled(&json!([
         rule("allow", "subscribe", &["a.b.c"]),
         rule("deny", "subscribe", &["a.b.**"]),
         rule("allow", "subscribe", &["a.**"]),

@@ -125,7 +125,7 @@ pub fn signed(subject: Option<&str>, scopes: &[&str]) -> String {
 }
 
 /// A token with rules.
-pub fn ruled(rules: Value) -> String {
+pub fn ruled(rules: &Value) -> String {
     let policy = Some(json!({ "rules": rules }));
     mint(&Secret::new(SECRET), &Claims { policy, ..claims(None, &[], 3600) })
 }

@@ -50,7 +50,7 @@ fn every_operation_is_read_with_its_fields() {
             r#"Nack { of: Name { topic: "t", group: Some("g") }, id: ID, attempt: None, reason: "", delay_ms: None }"#,
         ),
         (
-            format!(r#"{{"op":"MODACK","topic":"t","group":"g","ids":[],"extend_ms":9}}"#),
+            r#"{"op":"MODACK","topic":"t","group":"g","ids":[],"extend_ms":9}"#.to_owned(),
             r#"Modack { of: Name { topic: "t", group: Some("g") }, ids: Several([]), attempt: None, extend_ms: 9 }"#,
         ),
     ];
@@ -62,8 +62,8 @@ fn every_operation_is_read_with_its_fields() {
 
 #[test]
 fn what_is_wrong_is_named_with_what_is_allowed() {
-    let long = format!(r#"{{"op":"PUBLISH","events":[{}]}}"#, vec!["1"; 4].join(","));
-    let ids = format!(r#"{{"op":"ACK","topic":"t","group":"g","ids":[{}]}}"#, vec!["1"; IDS + 1].join(","));
+    let long = format!(r#"{{"op":"PUBLISH","events":[{}]}}"#, ["1"; 4].join(","));
+    let ids = format!(r#"{{"op":"ACK","topic":"t","group":"g","ids":[{}]}}"#, ["1"; IDS + 1].join(","));
     let both = format!(r#"{{"op":"ACK","topic":"t","group":"g","id":"{ID}","ids":[]}}"#);
     let subscribe = |opts: &str| format!(r#"{{"op":"SUBSCRIBE","topic":"t","opts":{opts}}}"#);
     let table: &[(&str, Code, &str)] = &[
