@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use hub_proto::{Error, Event, EventId, Result, TopicName};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 /// A subscription whose events are settled by id. The same id is never in hand twice: ids are unique per topic, so over
 /// several topics a second one waits until the first is settled.
@@ -20,6 +20,8 @@ pub struct ById {
     held: HashMap<EventId, VecDeque<Delivery>, RandomState>,
     /// Deliveries whose id has become free.
     freed: VecDeque<Delivery>,
+    /// Who waits for the next event while some are held: an ack of their twin frees them.
+    waiting: Option<Waker>,
     /// Sweep what was not settled in time when there is more than this.
     sweep_at: usize,
 }
@@ -45,6 +47,7 @@ impl ById {
             in_hand: HashMap::default(),
             held: HashMap::default(),
             freed: VecDeque::new(),
+            waiting: None,
             sweep_at: SWEEP,
         }
     }
@@ -68,7 +71,10 @@ impl ById {
                 None => match self.subscription.poll_queued(cx) {
                     Poll::Ready(Ok(delivery)) => delivery,
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => {
+                        self.waiting = (!self.held.is_empty()).then(|| cx.waker().clone());
+                        return Poll::Pending;
+                    }
                 },
             };
             if let Some(handed) = self.hand_out(delivery) {
@@ -155,7 +161,10 @@ impl ById {
         if settled.is_ok() || settled.as_ref().is_err_and(|error| error.code == hub_proto::Code::UnknownId) {
             self.in_hand.remove(&id);
             // Those behind the first are held again when their turn comes.
-            self.freed.extend(self.held.remove(&id).into_iter().flatten());
+            if let Some(held) = self.held.remove(&id) {
+                self.freed.extend(held);
+                self.waiting.take().into_iter().for_each(Waker::wake);
+            }
         }
         settled
     }

@@ -105,6 +105,7 @@ fixtures! {
         a_nack_brings_the_event_again
         an_attempt_on_an_ack_keeps_a_late_one_from_settling_a_later_delivery
         only_the_holder_of_an_event_settles_it
+        after_an_unsubscribe_nothing_can_be_settled_any_more
         a_modack_puts_the_deadline_off
     }
     stop = "stop" {
@@ -120,6 +121,7 @@ fixtures! {
         what_a_member_leaves_behind_goes_to_another_and_counts_as_an_attempt
         a_pattern_covers_topics_that_are_there_and_topics_that_come
         a_list_of_topics_has_a_label_of_its_own
+        the_same_id_from_two_topics_of_a_list_comes_once_at_a_time
         rights_are_asked_for_every_topic_of_a_list_and_never_for_its_label
         several_events_come_in_one_frame_if_the_member_wants_that
         a_member_has_no_more_events_in_hand_than_it_wants
