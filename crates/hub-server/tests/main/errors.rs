@@ -92,3 +92,22 @@ async fn a_store_that_fails_is_unavailable_and_the_id_makes_it_safe_to_send_agai
     store.heal();
     client.ok(subscribe).await;
 }
+
+#[tokio::test]
+async fn a_group_that_is_deleted_ends_its_subscriptions_by_name_and_the_others_go_on() {
+    let world = World::new().await;
+    let mut client = world.client(ALL).await;
+    client.ok(json!({"op": "SUBSCRIBE", "topic": "orders", "group": "g"})).await;
+    client.ok(json!({"op": "SUBSCRIBE", "topic": "orders", "group": "h"})).await;
+    world.bus().delete_group("orders", "g").await.unwrap();
+    let mut ended = client.next().await;
+    assert!(ended["msg"].as_str().unwrap().contains("deleted"), "{ended}");
+    ended["msg"].take();
+    let expected =
+        json!({"op": "ERR", "code": "not_subscribed", "msg": null, "topic": "orders", "group": "g"});
+    assert_eq!(ended, expected);
+    world.bus().publish("orders", json!(1)).await.unwrap();
+    assert_eq!(client.next().await["group"], "h");
+    // It is gone for this connection, too: it can be asked for anew.
+    client.ok(json!({"op": "SUBSCRIBE", "topic": "orders", "group": "g"})).await;
+}
