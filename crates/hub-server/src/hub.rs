@@ -116,7 +116,7 @@ impl Hub {
         &self.inner.registry
     }
 
-    /// How many connections there are, of any kind.
+    /// What each listener's count of connections is made of.
     pub(crate) fn door(&self) -> &Door {
         &self.inner.door
     }

@@ -137,7 +137,7 @@ pub const SETTINGS: &[Setting] = &[
         "none",
         "events per second of topics; the first pattern that matches counts",
     ),
-    set("limits.connections", Kind::Count(1, 1_000_000), "20000", "connections in all"),
+    set("limits.connections", Kind::Count(1, 1_000_000), "20000", "connections of one port"),
     set(
         "limits.connections_per_address",
         Kind::Count(1, 1_000_000),

@@ -24,7 +24,7 @@ pub struct Limits {
     pub subject_rate: Option<u32>,
     /// Events per second of a topic; the first pattern that matches counts.
     pub topic_rates: Vec<(Pattern, u32)>,
-    /// Connections in all.
+    /// Connections of one port.
     pub connections: usize,
     /// Connections of one address.
     pub connections_per_address: usize,

@@ -1,7 +1,7 @@
 //! The loop that accepts.
 
 use super::connection::Connection;
-use super::seat::Full;
+use super::seat::{Door, Full};
 use super::seldom::Seldom;
 use super::{Patience, Tls};
 use crate::Hub;
@@ -14,11 +14,11 @@ use tokio::net::{TcpListener, TcpStream};
 /// What a connection too many is told.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     content-type: application/json\r\n\
-    content-length: 85\r\n\
+    content-length: 84\r\n\
     retry-after: 1\r\n\
     connection: close\r\n\
     \r\n\
-    {\"error\":\"too many connections; close some or try again later\",\"code\":\"rate_limited\"}";
+    {\"error\":\"too many connections; close some or try again later\",\"code\":\"unavailable\"}";
 
 /// After an error that is the machine's: out of files, out of memory. It passes when connections end.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -28,6 +28,8 @@ pub(super) struct Acceptor {
     pub router: Router,
     pub tls: Option<Tls>,
     pub hub: Hub,
+    /// Of this listener alone.
+    pub door: Door,
     pub patience: Patience,
 }
 
@@ -68,7 +70,7 @@ impl Acceptor {
     /// Gives a connection a seat and a task, or turns it away.
     fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Result<(), Full> {
         let settings = self.hub.settings();
-        let seat = match self.hub.door().enter(peer.ip(), &settings.limits) {
+        let seat = match self.door.enter(peer.ip(), &settings.limits) {
             Ok(seat) => seat,
             Err(full) => {
                 // Somebody who expects TLS cannot read it, and a handshake is not cheap.
@@ -121,7 +123,7 @@ mod tests {
         let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
         assert!(head.contains(&format!("content-length: {}", body.len())), "{}", body.len());
         let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
-        assert_eq!(body["code"], "rate_limited");
+        assert_eq!(body["code"], "unavailable");
     }
 
     #[test]

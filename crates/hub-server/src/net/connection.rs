@@ -1,6 +1,7 @@
 //! One connection, from its first byte until it is closed or is no longer HTTP.
 
 use super::busy::{Busy, Counted};
+use super::stall::Stall;
 use super::{Patience, Seat, Tls};
 use axum::Router;
 use axum::body::Body;
@@ -35,11 +36,13 @@ pub(super) struct Connection {
 impl Connection {
     pub async fn plain(self, stream: TcpStream) {
         no_delay(&stream);
+        let stream = Stall::new(stream, self.patience.write);
         self.http(stream).await;
     }
 
     pub async fn secure(self, stream: TcpStream, tls: Tls) {
         no_delay(&stream);
+        let stream = Stall::new(stream, self.patience.write);
         let handshake = tokio::time::timeout(self.patience.handshake, tls.accept(stream));
         let outcome = tokio::select! {
             biased;

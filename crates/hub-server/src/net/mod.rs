@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | the loop that accepts, and what it does when it cannot | `accept.rs` |
 //! | one connection: handshake, HTTP, how it ends | `connection.rs` |
+//! | a peer that does not read | `stall.rs` |
 //! | how many there may be, and who counts them | [`Seat`] |
 //! | certificates and their reload | [`Tls`] |
 //!
@@ -15,6 +16,7 @@ mod busy;
 mod connection;
 mod seat;
 mod seldom;
+mod stall;
 mod tls;
 
 pub(crate) use seat::Door;
@@ -34,15 +36,22 @@ pub struct Patience {
     /// For the head of a request, from its connection or the request before: a connection that is kept alive is closed
     /// after this.
     pub head: Duration,
+    /// For a write, from its last progress: a peer that asks and does not read is cut off after this.
+    pub write: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { handshake: Duration::from_secs(10), head: Duration::from_secs(10) }
+        Self {
+            handshake: Duration::from_secs(10),
+            head: Duration::from_secs(10),
+            write: Duration::from_secs(120),
+        }
     }
 }
 
-/// Accepts connections until the hub drains. Each is a task of [`Hub::sessions`]; requests carry
+/// Accepts connections until the hub drains. Each listener has seats of its own: one that is full takes nothing from
+/// another. Each connection is a task of [`Hub::sessions`]; requests carry
 /// [`ConnectInfo<SocketAddr>`](axum::extract::ConnectInfo) and a [`Seat`].
 pub async fn serve(listener: TcpListener, router: Router, tls: Option<Tls>, hub: Hub) {
     serve_with(listener, router, tls, hub, Patience::default()).await;
@@ -56,5 +65,6 @@ pub async fn serve_with(
     hub: Hub,
     patience: Patience,
 ) {
-    accept::Acceptor { listener, router, tls, hub, patience }.run().await;
+    let door = hub.door().beside();
+    accept::Acceptor { listener, router, tls, hub, door, patience }.run().await;
 }

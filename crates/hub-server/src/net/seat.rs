@@ -59,6 +59,11 @@ impl Door {
         Self { seats: Arc::default(), refused }
     }
 
+    /// Another one with seats of its own; both count together what they refuse.
+    pub(super) fn beside(&self) -> Self {
+        Self { seats: Arc::default(), refused: self.refused.clone() }
+    }
+
     /// A seat for a connection from `ip`, if there is one.
     pub(super) fn enter(&self, ip: IpAddr, limits: &Limits) -> Result<Seat, Full> {
         let origin = Origin::of(ip);

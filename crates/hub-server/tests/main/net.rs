@@ -27,10 +27,13 @@ use tokio::task::JoinHandle;
 const LONG: Duration = Duration::from_secs(30);
 
 /// For strangers that are to be cut off.
-const IMPATIENT: Patience =
-    Patience { handshake: Duration::from_millis(100), head: Duration::from_millis(100) };
+const IMPATIENT: Patience = Patience {
+    handshake: Duration::from_millis(100),
+    head: Duration::from_millis(100),
+    write: Duration::from_millis(100),
+};
 
-const PATIENT: Patience = Patience { handshake: LONG, head: LONG };
+const PATIENT: Patience = Patience { handshake: LONG, head: LONG, write: LONG };
 
 /// A server with a small router.
 struct Server {

@@ -17,7 +17,7 @@ async fn is_refused(client: &mut TcpStream) {
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer:?}");
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
-    assert_eq!(body["code"], "rate_limited");
+    assert_eq!(body["code"], "unavailable");
 }
 
 /// Connects until there is a seat: the server learns of a close a moment later.
@@ -91,4 +91,19 @@ async fn limits_can_change_while_the_server_runs() {
     server.hub.apply(Settings { limits: at_most(1, 1), ..Settings::default() });
     ask(&mut one, "/who").await;
     ask(&mut two, "/who").await;
+}
+
+#[tokio::test]
+async fn a_port_that_is_full_takes_nothing_from_another() {
+    let mut full = server(at_most(1, 1), None, PATIENT).await;
+    let mut one = full.connect().await;
+    ask(&mut one, "/who").await;
+    is_refused(&mut full.connect().await).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    full.at = listener.local_addr().unwrap();
+    let router = router(full.hub.clone(), full.go.clone(), full.asked.clone());
+    let _other = tokio::spawn(net::serve_with(listener, router, None, full.hub.clone(), PATIENT));
+    let mut two = full.connect().await;
+    ask(&mut two, "/who").await;
+    is_refused(&mut full.connect().await).await;
 }

@@ -54,3 +54,29 @@ async fn an_upgraded_connection_may_be_silent_for_longer_than_a_head() {
     send(&mut client, "still here").await;
     until(&mut client, "still here").await;
 }
+
+/// Asks for more than any buffer holds, and reads nothing of it. The server gives up when its patience does.
+pub(super) async fn never_reads(client: &mut (impl AsyncRead + AsyncWrite + Unpin), server: &Server) {
+    let request = b"GET /who HTTP/1.1\r\nhost: hub\r\n\r\n".repeat(1024);
+    // As soon as the server has no room for answers it reads no more, so this waits; then the server hangs up.
+    soon(async { while client.write_all(&request).await.is_ok() {} }).await;
+    server.hub.sessions().close();
+    soon(server.hub.sessions().wait()).await;
+}
+
+/// Patient with everything but a write.
+const UNREAD: Patience = Patience { write: Duration::from_millis(100), ..PATIENT };
+
+#[tokio::test]
+async fn a_client_that_asks_and_never_reads_is_cut_off() {
+    let server = server(Limits::default(), None, UNREAD).await;
+    never_reads(&mut server.connect().await, &server).await;
+}
+
+#[tokio::test]
+async fn an_upgraded_client_that_never_reads_is_cut_off_too() {
+    let server = server(Limits::default(), None, UNREAD).await;
+    let mut client = server.connect().await;
+    upgraded(&mut client).await;
+    never_reads(&mut client, &server).await;
+}

@@ -175,3 +175,12 @@ fn an_error_about_a_key_shows_nothing_of_it() {
         assert!(matches!(err, TlsError::NotPem { .. } | TlsError::NoKey(_)), "{err:?}");
     }
 }
+
+#[tokio::test]
+async fn a_client_that_never_reads_is_cut_off_under_tls_too() {
+    let pair = Pair::new();
+    let patience = Patience { write: Duration::from_millis(100), ..PATIENT };
+    let server = server(Limits::default(), Some(pair.tls()), patience).await;
+    let mut client = pair.connect(&server, &[&TLS13]).await.unwrap();
+    slow::never_reads(&mut client, &server).await;
+}
