@@ -13,7 +13,7 @@ use crate::position::{Cursor, Position, refused};
 use crate::publish::Publish;
 use crate::store::memory::MemoryStore;
 use crate::store::{Bounds, Cleaned, EventStore, Health, ReadLimit, SubscriptionRecord};
-use crate::subscribe::{Subscribe, Target as SubscribeTarget, delete};
+use crate::subscribe::{Doomed, Subscribe, Target as SubscribeTarget, check_label, delete};
 use hub_proto::{
     Error, Event, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, Result, TopicName, limits,
 };
@@ -310,10 +310,22 @@ impl Bus {
         Ok(seq)
     }
 
-    /// Deletes a group on one topic, or a subscription to a pattern or list with all its groups. Members' subscriptions
-    /// end. Answers how many groups went.
-    pub async fn delete_group(&self, topic_or_label: &str, group: &str) -> Result<usize> {
-        delete(self.engine(), topic_or_label, &GroupName::parse(group)?, false).await
+    /// Deletes the group of its own on a topic, or the subscription to a pattern (a text with `*`) with all its groups.
+    /// Members' subscriptions end. Answers how many groups went.
+    pub async fn delete_group(&self, topic_or_pattern: &str, group: &str) -> Result<usize> {
+        let what = match topic_or_pattern.contains('*') {
+            true => {
+                Pattern::parse(topic_or_pattern).map(|_| Doomed::Subscription(topic_or_pattern.to_owned()))?
+            }
+            false => Doomed::Group(TopicName::readable(topic_or_pattern)?),
+        };
+        delete(self.engine(), what, &GroupName::parse(group)?, false).await
+    }
+
+    /// Deletes the subscription to the list of topics with this label, with all its groups.
+    pub async fn delete_list(&self, label: &str, group: &str) -> Result<usize> {
+        check_label(label)?;
+        delete(self.engine(), Doomed::Subscription(label.to_owned()), &GroupName::parse(group)?, false).await
     }
 
     /// How the groups of a topic are doing, by name.
@@ -341,6 +353,12 @@ impl Bus {
     /// The stored options of a group.
     pub fn group_options(&self, topic: &str, group: &str) -> Option<GroupOptions> {
         Some(self.engine().find(topic)?.group(group)?.record().options)
+    }
+
+    /// The subscription with this pattern, or with this label of a list.
+    pub fn subscription(&self, label_or_pattern: &str, group: &str) -> Option<SubscriptionRecord> {
+        let group = GroupName::parse(group).ok()?;
+        self.engine().fans.with(label_or_pattern, &group, |fan| fan.record.clone())
     }
 
     /// Subscriptions to patterns and lists.

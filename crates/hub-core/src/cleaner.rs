@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::position::refused;
 use crate::snapshot;
 use crate::store::{CleanPolicy, Cleaned};
-use crate::subscribe::delete;
+use crate::subscribe::{Doomed, delete};
 use crate::topic::Topic;
 use hub_proto::Result;
 use std::sync::Arc;
@@ -62,20 +62,22 @@ impl Pass {
         let expired = |idle_since: Option<Millis>| {
             idle_since.is_some_and(|since| now.saturating_sub(since) >= Millis::from(days) * DAY)
         };
+        let fans = engine.fans.records().into_iter();
         let mut gone: Vec<_> =
-            engine.fans.records().into_iter().map(|fan| (fan.label, fan.group, fan.idle_since)).collect();
+            fans.map(|fan| (Doomed::Subscription(fan.label), fan.group, fan.idle_since)).collect();
         for topic in engine.topics() {
             let groups: Vec<_> = topic.groups.read().values().cloned().collect();
             let records = groups.iter().map(|group| group.record()).filter(|record| !record.driven);
-            gone.extend(records.map(|record| (topic.name.to_string(), record.name, record.idle_since)));
+            gone.extend(records.map(|record| (Doomed::Group(record.topic), record.name, record.idle_since)));
         }
-        for (label, group, idle_since) in gone {
+        for (what, group, idle_since) in gone {
             if expired(idle_since) {
-                match delete(engine, &label, &group, true).await {
+                let of = what.to_string();
+                match delete(engine, what, &group, true).await {
                     Ok(0) => {}
-                    Ok(_) => tracing::info!(label, %group, days, "a group without members has expired"),
+                    Ok(_) => tracing::info!(of, %group, days, "a group without members has expired"),
                     Err(error) => {
-                        tracing::warn!(label, %group, %error, "an expired group could not be deleted");
+                        tracing::warn!(of, %group, %error, "an expired group could not be deleted");
                     }
                 }
             }

@@ -8,7 +8,7 @@ mod watch;
 
 pub use by_id::{ById, Handed};
 pub use handler::Running;
-pub(crate) use structure::delete;
+pub(crate) use structure::{Doomed, delete};
 pub use subscription::Subscription;
 pub use watch::{Watch, Watched};
 
@@ -18,7 +18,7 @@ use crate::fan::Cover;
 use crate::group::mailbox::Mailbox;
 use crate::group::options::{Filter, GroupRequest, Ordering};
 use crate::position::Position;
-use hub_proto::{Code, Error, Event, GroupName, Pattern, Result, TopicName, limits};
+use hub_proto::{Code, Error, Event, GroupName, Pattern, Result, TopicName, limits, shown};
 use std::sync::Arc;
 
 /// A filter that is a function: it runs on the member's side and acks what it refuses.
@@ -74,8 +74,15 @@ impl Target {
 /// The most topics in one list.
 const MAX_LISTED: usize = 1000;
 
-/// A label is a name for people, but it is stored: it has the form of a topic or a pattern.
-fn check_label(label: &str) -> Result<()> {
+/// A label is a name for people, but it is stored: it has the form of a topic. It is kept beside the patterns, so it must
+/// not be one: whoever may subscribe to little could change a subscription to more.
+pub(crate) fn check_label(label: &str) -> Result<()> {
+    if label.contains('*') {
+        return Err(Error::bad_request(format!(
+            "the label of a list of topics is {}; it must be without *, which is for patterns",
+            shown(label)
+        )));
+    }
     Pattern::parse(label)
         .map(drop)
         .map_err(|error| Error::bad_request(format!("the label of a list of topics: {}", error.msg)))

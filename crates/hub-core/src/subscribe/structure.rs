@@ -11,7 +11,7 @@ use crate::group::{Group, deleted};
 use crate::position::Position;
 use crate::store::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
 use crate::topic::Topic;
-use hub_proto::{Error, GroupName, Result, TopicName};
+use hub_proto::{Error, GroupName, Result, TopicName, shown};
 use std::sync::Arc;
 
 /// How often a group may be deleted under somebody who is about to join it.
@@ -221,20 +221,42 @@ fn insert(engine: &Arc<Engine>, topic: &Arc<Topic>, stored: StoredGroup) -> Arc<
     group
 }
 
+/// What is deleted. Topics and labels are written alike, so it has to be said.
+#[derive(Clone, Debug)]
+pub(crate) enum Doomed {
+    /// The ordinary group on a topic.
+    Group(TopicName),
+    /// The subscription with this pattern or label, with all its groups.
+    Subscription(String),
+}
+
+impl std::fmt::Display for Doomed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Group(topic) => write!(f, "topic {topic}"),
+            Self::Subscription(label) => write!(f, "the subscription to {label}"),
+        }
+    }
+}
+
 /// Deletes a group on one topic, or a subscription with all its groups. Answers how many groups went.
 ///
 /// Stored first: if that fails, everything is as it was, and can be tried again. With `only_if_idle`, one that has got a
 /// member stays.
 pub(crate) async fn delete(
     engine: &Arc<Engine>,
-    label: &str,
+    what: Doomed,
     name: &GroupName,
     only_if_idle: bool,
 ) -> Result<usize> {
-    let (this, label, name) = (engine.clone(), label.to_owned(), name.clone());
+    let (this, name) = (engine.clone(), name.clone());
     let act = async move {
         let _turn = this.structure.lock().await;
         let _held = this.saver.hold().await;
+        let label = match what {
+            Doomed::Group(topic) => return delete_one(&this, &topic, &name, only_if_idle).await,
+            Doomed::Subscription(label) => label,
+        };
         match this.fans.with(&label, &name, |fan| fan.go(only_if_idle)) {
             Some(true) => {
                 let deleted = delete_fan(&this, &label, &name, only_if_idle).await;
@@ -242,7 +264,10 @@ pub(crate) async fn delete(
                 deleted
             }
             Some(false) => Ok(0),
-            None => delete_one(&this, &label, &name, only_if_idle).await,
+            None => Err(Error::bad_request(format!(
+                "there is no subscription to {} with group {name}",
+                shown(&label)
+            ))),
         }
     };
     engine.unbroken(act).await
@@ -271,12 +296,11 @@ async fn delete_fan(
 
 async fn delete_one(
     engine: &Arc<Engine>,
-    topic: &str,
+    topic: &TopicName,
     name: &GroupName,
     only_if_idle: bool,
 ) -> Result<usize> {
-    let topic = TopicName::readable(topic)?;
-    let group = engine.find(&topic).and_then(|topic| topic.group(name));
+    let group = engine.find(topic).and_then(|topic| topic.group(name));
     let group = group.ok_or_else(|| Error::bad_request(format!("topic {topic} has no group {name}")))?;
     if let Some(driver) = engine.fans.driver(&group.topic.name, name) {
         return Err(Error::bad_request(format!(

@@ -105,12 +105,14 @@ async fn a_group_that_could_not_be_deleted_with_its_list_expires_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pattern_that_becomes_a_list_of_the_same_label_leaves_no_groups_behind() {
+async fn a_list_cannot_take_the_place_of_a_pattern() {
     let world = World::new().await;
     world.fill("t.a", [1]).await;
     world.fill("t.b", [2]).await;
     world.bus.subscribe("t.*").group("g").open().await.unwrap().close();
-    world.bus.subscribe_all("t.*", ["t.a"]).group("g").open().await.unwrap().close();
-    assert!(world.bus.group("t.a", "g").is_some());
-    assert!(world.bus.group("t.b", "g").is_none(), "nothing drives it any more");
+    let error = world.bus.subscribe_all("t.*", ["t.a"]).group("g").open().await.unwrap_err();
+    assert_eq!(error.code, Code::BadRequest);
+    assert!(error.msg.contains("\"t.*\"") && error.msg.contains("without *"), "{error}");
+    assert!(world.bus.group("t.a", "g").is_some() && world.bus.group("t.b", "g").is_some());
+    assert!(world.bus.subscription("t.*", "g").unwrap().topics.is_empty());
 }

@@ -221,6 +221,18 @@ impl Session {
             return Err(forbidden(Action::Subscribe, &name.topic, name.group.as_deref()));
         }
         let bus = self.hub.bus();
+        // A list that exists with other topics becomes this one: that takes something from whoever reads those.
+        if let (Some(_), Some(group)) = (&options.topics, &name.group)
+            && let Some(stored) = bus.subscription(&name.topic, group)
+            && !who.is_some_and(|who| Reads::Topics(stored.topics).allowed(&who.policy, Some(group)))
+        {
+            let msg = format!(
+                "the list {}{} has other topics, which the token does not allow to subscribe; use another label",
+                shown(&name.topic),
+                of_group(&name)
+            );
+            return Err(Error::new(Code::Forbidden, msg));
+        }
         let subscribe = match &options.topics {
             Some(topics) => bus.subscribe_all(&name.topic, topics.iter().map(String::as_str)),
             None => bus.subscribe(&name.topic),

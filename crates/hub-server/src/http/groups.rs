@@ -101,31 +101,52 @@ pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(
 
 /// Deletes a group on one topic, or a subscription to a pattern or a list with all its groups.
 pub(super) async fn delete(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
-    let params = Params::read(query.as_deref(), &["topic", "group"])?;
-    let (label, group) = (params.required("topic")?, params.required("group")?);
-    let group = GroupName::parse(group)?;
-    caller.take_one()?;
-    let mut records = hub.bus().subscriptions().into_iter();
-    let record = records.find(|record| record.label == label && record.group == group);
-    match (&record, TopicName::readable(label)) {
-        // A list goes by its topics: what its label says does not count.
-        (Some(record), _) if !record.topics.is_empty() => {
-            for topic in &record.topics {
-                caller.must(Action::Admin, Target::Topic(topic), None)?;
-            }
+    let params = Params::read(query.as_deref(), &["topic", "label", "group"])?;
+    let group = GroupName::parse(params.required("group")?)?;
+    let bus = hub.bus();
+    match (params.get("topic"), params.get("label")) {
+        (Some(pattern), None) if pattern.contains('*') => {
+            let parsed = Pattern::parse(pattern)?;
+            caller.take_one()?;
+            caller.must(Action::Admin, Target::Pattern(&parsed), None)?;
+            let deleted = in_time(bus.delete_group(pattern, &group)).await?;
+            Ok(Json(json!({"topic": pattern, "group": group, "deleted": deleted})).into_response())
         }
-        (_, Ok(topic)) => {
+        (Some(_), None) => {
+            let topic = params.topic()?;
+            caller.take_one()?;
             caller.must(Action::Admin, Target::Topic(&topic), None)?;
-            exists(hub.bus(), &topic)?;
+            exists(bus, &topic)?;
+            let deleted = in_time(bus.delete_group(&topic, &group)).await?;
+            Ok(Json(json!({"topic": topic, "group": group, "deleted": deleted})).into_response())
         }
-        (record, Err(_)) => {
-            caller.must(Action::Admin, Target::Pattern(&Pattern::parse(label)?), None)?;
-            if record.is_none() {
-                let text = format!("there is no subscription to {} with group {group}", shown(label));
-                return Err(Failure::bad_request(text));
+        (None, Some(label)) => {
+            caller.take_one()?;
+            if !may_delete_list(bus, &caller, label, &group)? {
+                let (label, group) = (shown(label), shown(&group));
+                let text = format!(
+                    "the token does not allow admin on every topic of the list {label} with group {group}"
+                );
+                return Err(Error::new(Code::Forbidden, text).into());
             }
+            let deleted = in_time(bus.delete_list(label, &group)).await?;
+            Ok(Json(json!({"label": label, "group": group, "deleted": deleted})).into_response())
+        }
+        (Some(_), Some(_)) => {
+            Err(Failure::bad_request("both topic and label are there; give topic, or the label of a list"))
+        }
+        (None, None) => {
+            Err(Failure::bad_request("parameter topic is missing (a topic or a pattern), or label (a list)"))
         }
     }
-    let deleted = in_time(hub.bus().delete_group(label, &group)).await?;
-    Ok(Json(json!({"topic": label, "group": group, "deleted": deleted})).into_response())
+}
+
+/// A list goes by its topics: what its label says does not count. Only who may do everything learns that there is none.
+fn may_delete_list(bus: &Bus, caller: &Caller, label: &str, group: &GroupName) -> Result<bool, Failure> {
+    match bus.subscription(label, group).filter(|record| !record.topics.is_empty()) {
+        Some(list) => {
+            Ok(list.topics.iter().all(|topic| caller.may(Action::Admin, Target::Topic(topic), None)))
+        }
+        None => Ok(caller.may(Action::Admin, Target::Pattern(&Pattern::parse("**")?), None)),
+    }
 }

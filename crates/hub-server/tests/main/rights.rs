@@ -234,3 +234,28 @@ async fn before_auth_nothing_is_done() {
     client.ok(request("publish t")).await;
     assert_eq!(world.bus().scan("t", Position::Earliest, None).await.unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn a_list_changes_only_for_who_may_read_what_it_has() {
+    let world = World::new().await;
+    let list = |label: &str, topics: &[&str]| json!({"op": "SUBSCRIBE", "topic": label, "group": "billing", "opts": {"topics": topics}});
+    let mut owner = world.client(ALL).await;
+    owner.ok(json!({"op": "PUBLISH", "topic": "orders.new", "payload": 1})).await;
+    owner.ok(list("mine", &["orders.new", "x"])).await;
+    owner.ok(json!({"op": "UNSUBSCRIBE", "topic": "mine", "group": "billing"})).await;
+    owner.ok(json!({"op": "SUBSCRIBE", "topic": "orders.**", "group": "billing"})).await;
+    owner.ok(json!({"op": "UNSUBSCRIBE", "topic": "orders.**", "group": "billing"})).await;
+
+    let mut stranger = world.client(&["subscribe:x"]).await;
+    assert_eq!(stranger.err(list("orders.**", &["x"])).await, "bad_request");
+    let refusal = stranger.ask(list("mine", &["x"])).await;
+    assert_eq!(refusal["code"], "forbidden", "{refusal}");
+    assert!(!refusal["msg"].as_str().unwrap().contains("orders"), "{refusal}");
+    assert_eq!(world.bus().subscription("mine", "billing").unwrap().topics.len(), 2);
+    assert!(world.bus().subscription("orders.**", "billing").unwrap().topics.is_empty());
+    assert!(world.bus().group("orders.new", "billing").is_some());
+
+    let mut reader = world.client(&["subscribe:x", "subscribe:orders.*"]).await;
+    reader.ok(list("mine", &["x"])).await;
+    assert_eq!(world.bus().subscription("mine", "billing").unwrap().topics.len(), 1);
+}

@@ -210,6 +210,7 @@ macro_rules! conformance_list {
                 a_pause_holds_for_topics_born_later,
                 a_disconnect_blames_one_event_over_all_topics,
                 a_group_that_exists_is_taken_over_where_it_is,
+                a_topic_and_a_list_of_the_same_name_are_deleted_apart,
                 bad_patterns_and_lists_are_refused,
             }
             bus::cursor [] {
@@ -265,6 +266,7 @@ macro_rules! conformance_list {
                 the_days_can_be_set,
                 zero_days_are_for_ever,
                 a_subscription_expires_with_all_its_groups,
+                a_group_expires_beside_a_list_of_the_same_name,
                 groups_of_a_subscription_with_a_member_stay,
                 a_jump_of_the_wall_clock_expires_nothing,
                 a_wall_clock_set_back_expires_nothing,

@@ -430,7 +430,10 @@ impl<S: SimStore> World<'_, S> {
             return Ok(());
         }
         let target = &self.targets[at];
-        let deleted = life.bus.delete_group(target.label, target.group).await;
+        let deleted = match target.topics {
+            [] => life.bus.delete_group(target.label, target.group).await,
+            _ => life.bus.delete_list(target.label, target.group).await,
+        };
         deleted.map_err(|error| format!("deleting {}: {error}", target.group))?;
         let name = group_name(target);
         self.model.groups.retain(|at, _| at.1 != name);

@@ -120,6 +120,10 @@ async fn delete(world: &World, topic: &str, token: &str) -> super::world::Got {
     world.ask("DELETE", &format!("/groups?topic={topic}&group=g"), token, "").await
 }
 
+async fn delete_list(world: &World, label: &str, token: &str) -> super::world::Got {
+    world.ask("DELETE", &format!("/groups?label={label}&group=g"), token, "").await
+}
+
 #[tokio::test]
 async fn a_deleted_group_is_gone_and_its_members_are_told() {
     let world = world().await;
@@ -157,9 +161,46 @@ async fn a_list_of_topics_goes_by_its_topics_and_not_by_its_label() {
     world.fill("secret.b", 1).await;
     let list = world.bus().subscribe_all("public", ["secret.a", "secret.b"]).group("g");
     list.open().await.unwrap().close();
-    assert_eq!(delete(&world, "public", &world.token(&["admin:public", "admin:secret.a"])).await.status, 403);
-    let answer = delete(&world, "public", &world.token(&["admin:secret.*"])).await.ok();
-    assert_eq!(answer["deleted"], 2);
+    let some = world.token(&["admin:public", "admin:secret.a"]);
+    assert_eq!(delete_list(&world, "public", &some).await.refusal(), (403, "forbidden"));
+    assert_eq!(delete(&world, "public", STATIC).await.status, 404, "a topic is meant, and there is none");
+    let answer = delete_list(&world, "public", &world.token(&["admin:secret.*"])).await.ok();
+    assert_eq!(answer, json!({"label": "public", "group": "g", "deleted": 2}));
+    let again = delete_list(&world, "public", STATIC).await;
+    assert_eq!(again.refusal(), (400, "bad_request"));
+    assert!(
+        again.json["error"].as_str().unwrap().contains("no subscription to \"public\""),
+        "{}",
+        again.json
+    );
+}
+
+#[tokio::test]
+async fn who_may_not_delete_a_list_does_not_learn_of_it() {
+    let world = World::new().await;
+    world.bus().subscribe_all("there", ["secret.a"]).group("g").open().await.unwrap().close();
+    let token = world.token(&["admin:there", "admin:nowhere", "subscribe:**"]);
+    let (there, nowhere) =
+        (delete_list(&world, "there", &token).await, delete_list(&world, "nowhere", &token).await);
+    assert_eq!((there.refusal(), nowhere.refusal()), ((403, "forbidden"), (403, "forbidden")));
+    let texts = [&there, &nowhere].map(|got| got.json["error"].as_str().unwrap());
+    assert_eq!(texts[0].replace("there", "nowhere"), texts[1]);
+    assert!(!texts[0].contains("secret"), "{}", texts[0]);
+}
+
+#[tokio::test]
+async fn a_topic_or_a_list_is_deleted_and_never_both() {
+    let world = World::new().await;
+    for query in ["group=g", "topic=t&label=t&group=g", "label=t", "topic=a.*b&group=g"] {
+        let got = world.ask("DELETE", &format!("/groups?{query}"), STATIC, "").await;
+        assert_eq!(got.refusal(), (400, "bad_request"), "{query}");
+    }
+    assert_eq!(delete_list(&world, "t.*", STATIC).await.refusal(), (400, "bad_request"));
+    world.fill("t", 1).await;
+    world.group("t", "g").await;
+    world.bus().subscribe_all("t", ["other"]).group("g").open().await.unwrap().close();
+    assert_eq!(delete(&world, "t", &world.token(&["admin:t"])).await.ok()["deleted"], 1);
+    assert!(world.bus().subscription("t", "g").is_some(), "the list of the same name stays");
 }
 
 #[tokio::test]

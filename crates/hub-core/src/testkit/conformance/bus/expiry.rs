@@ -58,6 +58,24 @@ pub(in super::super) async fn a_subscription_expires_with_all_its_groups(lab: La
     assert!(bus.subscriptions().is_empty());
 }
 
+pub(in super::super) async fn a_group_expires_beside_a_list_of_the_same_name(lab: Lab) {
+    let bus = lab.bus().await;
+    fill(&bus, "t", [1]).await;
+    fill(&bus, "a", [1]).await;
+    bus.subscribe("t").group("g").open().await.unwrap().close();
+    let list = bus.subscribe_all("t", ["a"]).group("g").open().await.unwrap();
+    lab.pass(31 * DAY).await;
+    assert!(!exists(&bus, "t") && exists(&bus, "a"), "the list has a member, the group has none");
+    bus.subscribe("t").group("g").open().await.unwrap().close();
+    lab.pass(20 * DAY).await;
+    list.close();
+    lab.pass(11 * DAY).await;
+    assert!(!exists(&bus, "t") && exists(&bus, "a"), "the list's time has only begun");
+    let _own = bus.subscribe("t").group("g").open().await.unwrap();
+    lab.pass(20 * DAY).await;
+    assert!(exists(&bus, "t") && !exists(&bus, "a"), "and now it is the other way round");
+}
+
 pub(in super::super) async fn groups_of_a_subscription_with_a_member_stay(lab: Lab) {
     let bus = lab.bus().await;
     fill(&bus, "a.x", [1]).await;

@@ -204,6 +204,25 @@ pub(in super::super) async fn a_group_that_exists_is_taken_over_where_it_is(lab:
     assert_eq!(floor(&bus, "a.x", "g").await, 2, "what the subscription did not make stays");
 }
 
+pub(in super::super) async fn a_topic_and_a_list_of_the_same_name_are_deleted_apart(lab: Lab) {
+    let bus = lab.bus().await;
+    fill(&bus, "t", [1]).await;
+    fill(&bus, "a", [1]).await;
+    let mut own = bus.subscribe("t").group("g").open().await.unwrap();
+    let mut list = bus.subscribe_all("t", ["a"]).group("g").open().await.unwrap();
+    assert_eq!(bus.subscription("t", "g").unwrap().topics.len(), 1);
+    assert_eq!(bus.delete_group("t", "g").await.unwrap(), 1);
+    assert_eq!(end(&mut own).await, Code::NotSubscribed);
+    assert!(bus.group("t", "g").is_none() && bus.group("a", "g").is_some());
+    own = bus.subscribe("t").group("g").open().await.unwrap();
+    assert_eq!(bus.delete_list("t", "g").await.unwrap(), 1);
+    assert_eq!(end(&mut list).await, Code::NotSubscribed);
+    assert!(bus.group("t", "g").is_some() && bus.group("a", "g").is_none());
+    assert_eq!(code(bus.delete_list("t", "g").await), Code::BadRequest, "there is only a group left");
+    assert_eq!(bus.subscription("t", "g"), None);
+    drop(own);
+}
+
 pub(in super::super) async fn bad_patterns_and_lists_are_refused(lab: Lab) {
     let bus = lab.bus().await;
     for pattern in ["a.*b", "", "a..b", "*.", "a b"] {
@@ -211,7 +230,13 @@ pub(in super::super) async fn bad_patterns_and_lists_are_refused(lab: Lab) {
     }
     assert_eq!(code(bus.subscribe_all("mine", []).group("g").open().await), Code::BadRequest);
     assert_eq!(code(bus.subscribe_all("mine", ["a", "b.*"]).group("g").open().await), Code::BadRequest);
-    assert_eq!(code(bus.subscribe_all("no label", ["a"]).group("g").open().await), Code::BadRequest);
+    for label in ["no label", "a.*", "**"] {
+        assert_eq!(
+            code(bus.subscribe_all(label, ["a"]).group("g").open().await),
+            Code::BadRequest,
+            "{label}"
+        );
+    }
     fill(&bus, "a.x", [1]).await;
     let after = Position::AfterId(EventId::from_bytes([1; 16]));
     assert_eq!(code(bus.subscribe("a.*").group("g").from(after).open().await), Code::BadRequest);

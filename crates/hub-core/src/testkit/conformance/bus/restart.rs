@@ -198,7 +198,7 @@ pub(in super::super) async fn a_list_and_its_deletion_survive(lab: Lab) {
     let record = bus.subscriptions().remove(0);
     assert_eq!((&*record.label, record.topics.len(), record.options.max_attempts), ("mine", 2, 2));
     fill(&bus, "b", [2]).await;
-    assert_eq!(bus.delete_group("mine", "g").await.unwrap(), 2);
+    assert_eq!(bus.delete_list("mine", "g").await.unwrap(), 2);
     let bus = lab.reopen(bus).await;
     assert!(bus.subscriptions().is_empty() && bus.groups("a").is_empty() && bus.groups("b").is_empty());
 }
