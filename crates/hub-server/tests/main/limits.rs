@@ -12,6 +12,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
+/// Nothing takes so long unless it hangs.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
 async fn limited(limits: Limits) -> World {
     World::with(Config::default(), Settings { limits, ..Settings::default() }).await
 }
@@ -96,7 +99,7 @@ async fn a_flood_that_ignores_the_refusals_is_closed() {
     });
     let mut limited = 0;
     let close = loop {
-        match stream.next().await {
+        match tokio::time::timeout(PATIENCE, stream.next()).await.expect("a close in time") {
             Some(Ok(Message::Text(text))) => limited += usize::from(text.contains("rate_limited")),
             Some(Ok(Message::Close(close))) => break close.unwrap(),
             Some(Ok(_)) => {}
@@ -168,7 +171,7 @@ async fn a_frame_over_the_limit_closes_with_1009_and_the_client_sees_it() {
             }
         });
         let close = loop {
-            match stream.next().await {
+            match tokio::time::timeout(PATIENCE, stream.next()).await.expect("a close in time") {
                 Some(Ok(Message::Close(close))) => break close.unwrap(),
                 Some(Ok(_)) => {}
                 other => panic!("{other:?}"),

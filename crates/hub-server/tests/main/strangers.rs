@@ -10,6 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
+/// Nothing takes so long unless it hangs.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
 const ID: &str = "018f4e9a-0000-7000-8000-000000000000";
 
 /// One answer, an ERR, and the connection goes on.
@@ -41,7 +43,7 @@ async fn a_bad_frame_is_answered_by_one_error_and_nothing_else_happens() {
         ("{\"op\":\"PUB\nLISH\"}".into(), "bad_json"),
         (r#"{"op":"\ud800"}"#.into(), "bad_request"),
         ("[1]".into(), "bad_request"),
-        (r#"["PUBLISH","c","t"]"#.into(), "bad_request"),
+        (r#"["PUBLISH",null,"t",null,1]"#.into(), "bad_request"),
         (r#""x""#.into(), "bad_request"),
         ("null".into(), "bad_request"),
         ("1e4".into(), "bad_request"),
@@ -265,7 +267,8 @@ async fn what_is_no_frame_at_all_is_closed_with_the_code_for_it() {
     ] {
         let mut stream = by_hand(&world).await;
         stream.write_all(&bytes).await.unwrap();
-        assert_eq!(close_code(&mut stream).await, code, "{bytes:?}");
+        let closed = tokio::time::timeout(PATIENCE, close_code(&mut stream)).await;
+        assert_eq!(closed, Ok(code), "{bytes:?}");
         well.ok(json!({"op": "PUBLISH", "topic": "t", "payload": 1})).await;
     }
 }
