@@ -15,6 +15,7 @@
 pub mod acl;
 pub mod auth;
 pub mod gateway;
+mod host;
 pub mod http;
 mod hub;
 pub mod limits;

@@ -1,6 +1,7 @@
 //! What can be changed while the server runs.
 
 use crate::acl::Policy;
+use crate::auth::Identity;
 use crate::limits::Limits;
 
 /// Set at the start and by a reload; sessions that are open follow it.
@@ -12,8 +13,20 @@ pub struct Settings {
     pub limits: Limits,
     /// Which web pages may connect.
     pub origins: Origins,
-    /// Metrics are shown to anybody; set when the server listens on loopback only.
+    /// Metrics are shown to anybody; set when the server listens on loopback only. Web pages are kept out all the same: a
+    /// request has to name the hub by an address or as `localhost`.
     pub open_metrics: bool,
+}
+
+impl Settings {
+    /// The rules that count for somebody: the hub's own and behind them those of the token; for the static token its own
+    /// alone.
+    pub fn rules_for(&self, identity: &Identity) -> Policy {
+        match identity.is_static {
+            true => identity.policy.clone(),
+            false => self.policy.before(&identity.policy),
+        }
+    }
 }
 
 /// The pages of which a browser may open a connection. Programs send no `Origin` and are not asked.

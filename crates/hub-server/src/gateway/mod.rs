@@ -54,7 +54,7 @@ async fn upgrade(
         }
     };
     let settings = hub.settings();
-    if !origin::allowed(&settings.origins, &headers) {
+    if !origin::allowed(&settings, &headers) {
         return (StatusCode::FORBIDDEN, "pages of this origin may not connect\n").into_response();
     }
     if hub.draining().is_cancelled() {

@@ -494,10 +494,7 @@ impl Session {
     /// Works out anew what the identity may do. A right that was lost ends its subscriptions.
     pub(super) fn check_rights(&mut self) {
         let Some(who) = &mut self.who else { return };
-        who.policy = match who.identity.is_static {
-            true => who.identity.policy.clone(),
-            false => self.settings.policy.before(&who.identity.policy),
-        };
+        who.policy = self.settings.rules_for(&who.identity);
         who.publishes_to = None;
         for name in self.subscriptions.forbidden(&who.policy) {
             let error =

@@ -31,18 +31,23 @@ impl FromRequestParts<Hub> for Caller {
         }
         let identity = hub.auth().identify(bearer(&parts.headers)?).await?;
         let settings = hub.settings();
-        let rules = rules(&settings, &identity);
+        let rules = settings.rules_for(&identity);
         let meter = Meter::for_request(hub.buckets(), identity.subject.as_deref());
         Ok(Self { identity, settings, rules, meter })
     }
 }
 
-/// The hub's own rules, and behind them those of the token.
-fn rules(settings: &Settings, identity: &Identity) -> Policy {
-    match identity.is_static {
-        true => identity.policy.clone(),
-        false => settings.policy.before(&identity.policy),
+/// Whether the request has a token that holds. For those who are answered in any case.
+pub(super) async fn is_known(hub: &Hub, headers: &HeaderMap) -> bool {
+    match bearer(headers) {
+        Ok(token) => hub.auth().identify(token).await.is_ok(),
+        Err(_) => false,
     }
+}
+
+/// Whether anybody may see how the hub is doing: it listens on loopback only, and it is no web page that asks.
+pub(super) fn is_open(hub: &Hub, headers: &HeaderMap) -> bool {
+    hub.settings().open_metrics && crate::host::is_local(headers)
 }
 
 /// The token of `Authorization: Bearer …`. Nothing of it gets into an error.
@@ -83,7 +88,7 @@ impl Caller {
     pub fn still_must(&mut self, hub: &Hub, action: Action, target: Target<'_>) -> Result<(), Failure> {
         let settings = hub.settings();
         if !Arc::ptr_eq(&settings, &self.settings) {
-            self.rules = rules(&settings, &self.identity);
+            self.rules = settings.rules_for(&self.identity);
             self.settings = settings;
         }
         self.must(action, target, None)

@@ -2,7 +2,7 @@
 //!
 //! Those that begin with `x-`, by their names in lower case. Left behind are headers that come from proxies, gateways and
 //! browsers and not from whoever publishes: an event is kept and read by others, and somebody's address or credentials
-//! have no place in it. `x-hub-…` is refused, when the event is checked.
+//! have no place in it. `x-hub-…` is refused, when the event is checked. The lists are best effort: nobody knows all names.
 
 use super::error::Failure;
 use axum::http::HeaderMap;
@@ -40,6 +40,9 @@ const LEFT_BEHIND_STARTS: &[&str] = &[
     "x-xsrf-",
 ];
 
+/// Parts of names that tell of credentials, wherever they stand.
+const LEFT_BEHIND_PARTS: &[&str] = &["authorization", "cookie", "jwt", "password", "secret", "token"];
+
 /// The event's headers, in the order they came.
 pub(super) fn of_request(headers: &HeaderMap) -> Result<Vec<(String, String)>, Failure> {
     let mut taken = Vec::new();
@@ -56,4 +59,5 @@ fn is_the_publishers(name: &str) -> bool {
     name.starts_with("x-")
         && !LEFT_BEHIND.contains(&name)
         && !LEFT_BEHIND_STARTS.iter().any(|start| name.starts_with(start))
+        && !LEFT_BEHIND_PARTS.iter().any(|part| name.contains(part))
 }

@@ -1,11 +1,13 @@
-//! `GET /healthz` and `GET /readyz`: for whoever restarts the process, and whoever sends it work. Open to anybody.
+//! `GET /healthz` and `GET /readyz`: for whoever restarts the process, and whoever sends it work. Open to anybody; what is
+//! wrong with the store is for those who have a token, or are on this machine.
 
+use super::auth::{is_known, is_open};
 use super::error::Answer;
 use super::query::Params;
 use crate::Hub;
 use axum::Json;
 use axum::extract::{RawQuery, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use serde::Serialize;
 use serde_json::json;
@@ -28,20 +30,31 @@ struct Ready {
 #[derive(Serialize)]
 struct Store {
     available: bool,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    details: Option<Details>,
+}
+
+/// With paths and numbers of the machine.
+#[derive(Serialize)]
+struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     warnings: Vec<String>,
     damaged: u64,
 }
 
-pub(super) async fn readyz(State(hub): State<Hub>, RawQuery(query): RawQuery) -> Answer {
+pub(super) async fn readyz(State(hub): State<Hub>, RawQuery(query): RawQuery, headers: HeaderMap) -> Answer {
     Params::read(query.as_deref(), &[])?;
     let health = hub.bus().health();
     let draining = hub.draining().is_cancelled();
     let available = health.unavailable.is_none();
     let ready = available && !draining;
-    let store =
-        Store { available, reason: health.unavailable, warnings: health.warnings, damaged: health.damaged };
+    let details = (is_open(&hub, &headers) || is_known(&hub, &headers).await).then_some(Details {
+        reason: health.unavailable,
+        warnings: health.warnings,
+        damaged: health.damaged,
+    });
+    let store = Store { available, details };
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok((status, Json(Ready { ready, store, draining })).into_response())
 }

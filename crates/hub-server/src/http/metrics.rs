@@ -1,6 +1,6 @@
 //! `GET /metrics`, as OpenMetrics text.
 
-use super::auth::Caller;
+use super::auth::{Caller, is_open};
 use super::error::Answer;
 use super::query::Params;
 use crate::Hub;
@@ -14,7 +14,7 @@ use prometheus_client::encoding::text::encode;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) async fn metrics(State(hub): State<Hub>, RawQuery(query): RawQuery, request: Request) -> Answer {
-    if !hub.settings().open_metrics {
+    if !is_open(&hub, request.headers()) {
         let (mut parts, _) = request.into_parts();
         Caller::from_request_parts(&mut parts, &hub).await?.take_one()?;
     }

@@ -1,6 +1,6 @@
 //! `/healthz`, `/readyz`, `/metrics`.
 
-use super::world::World;
+use super::world::{World, read};
 use hub_core::Health;
 use hub_server::Settings;
 use serde_json::json;
@@ -15,7 +15,7 @@ async fn whoever_asks_is_told_that_the_process_runs() {
 
 #[tokio::test]
 async fn a_hub_is_ready_while_its_store_takes_commits_and_it_does_not_drain() {
-    let world = World::with(Settings::default()).await;
+    let world = World::new().await;
     let well = json!({"available": true, "warnings": [], "damaged": 0});
     let ready = world.ask("GET", "/readyz", "", "").await.ok();
     assert_eq!(ready, json!({"ready": true, "store": well, "draining": false}));
@@ -37,6 +37,44 @@ async fn a_hub_is_ready_while_its_store_takes_commits_and_it_does_not_drain() {
     let draining = world.ask("GET", "/readyz", "", "").await;
     assert_eq!(draining.status, 503);
     assert_eq!(draining.json, json!({"ready": false, "store": well, "draining": true}));
+}
+
+#[tokio::test]
+async fn beyond_loopback_only_who_has_a_token_learns_what_is_wrong() {
+    let world = World::with(Settings::default()).await;
+    world.store.set_health(|| Health {
+        unavailable: Some("no space on /data".into()),
+        warnings: vec!["3 records are damaged".into()],
+        damaged: 3,
+        failed_commits: 1,
+    });
+    let little = json!({"ready": false, "store": {"available": false}, "draining": false});
+    for token in ["", "wrong"] {
+        let got = world.ask("GET", "/readyz", token, "").await;
+        assert_eq!((got.status, &got.json), (503, &little), "{token:?}");
+    }
+    let got = world.ask("GET", "/readyz", &world.token(&[]), "").await;
+    let all = json!({"available": false, "reason": "no space on /data", "warnings": ["3 records are damaged"],
+        "damaged": 3});
+    assert_eq!((got.status, &got.json["store"]), (503, &all));
+    world.hub.draining().cancel();
+    let got = world.ask("GET", "/readyz", &world.token(&[]), "").await;
+    assert_eq!((&got.json["store"], &got.json["draining"]), (&all, &json!(true)), "also while it stops");
+}
+
+#[tokio::test]
+async fn a_page_whose_name_leads_to_loopback_sees_neither_metrics_nor_details() {
+    let world = World::new().await;
+    for (host, status) in [("localhost:8082", 200), ("[::1]", 200), ("evil.example:8082", 401)] {
+        let metrics = world.request("GET", "/metrics", "").header("host", host).send().await.unwrap();
+        assert_eq!(metrics.status(), status, "{host}");
+        let ready = world.request("GET", "/readyz", "").header("host", host).send().await.unwrap();
+        let ready = read(ready).await.json;
+        assert_eq!(ready["store"].get("damaged").is_some(), status == 200, "{host}: {ready}");
+    }
+    let token = world.token(&[]);
+    let known = world.request("GET", "/metrics", &token).header("host", "hub.example").send().await.unwrap();
+    assert_eq!(known.status(), 200, "a token holds under any name");
 }
 
 #[tokio::test]

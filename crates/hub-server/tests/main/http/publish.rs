@@ -53,6 +53,12 @@ async fn headers_of_the_publisher_become_the_event_s_and_those_of_proxies_do_not
         ("X-Auth-Request-Access-Token", "secret"),
         ("x-api-key", "secret"),
         ("x-csrf-token", "secret"),
+        ("X-Gitlab-Token", "secret"),
+        ("x-client-secret", "secret"),
+        ("x-user-password-hash", "secret"),
+        ("x-proxy-authorization", "secret"),
+        ("x-set-cookie", "secret"),
+        ("x-goo-jwt-assertion", "secret"),
         ("accept", "application/json"),
         ("xylophone", "1"),
     ];
