@@ -13,7 +13,7 @@ use serde_json::Value;
 /// If reading does, if a `corr` is not the text of a JSON string, or if an answer is not a JSON object that has it.
 pub fn frame(bytes: &[u8]) {
     let frame = Bytes::copy_from_slice(bytes);
-    let (corr, request) = request::read(&frame, 1000);
+    let (corr, _, request) = request::read(&frame, 1000);
     let sent: Option<Value> = corr.0.as_ref().map(|text| {
         let value = serde_json::from_slice(text).expect("a corr is JSON");
         assert!(matches!(value, Value::String(_)), "a corr is a string");

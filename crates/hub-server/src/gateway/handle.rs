@@ -2,14 +2,18 @@
 
 use super::publishing::Answer;
 use super::request::{Corr, Ids, Name, Options, Request};
-use super::session::{Done, Phase, Session, Subscribed, Who, runs_out};
-use super::subscriptions::{Feed, Found, Reads, Watching};
+use super::deadlines::runs_out;
+use super::session::{Done, Phase, Session, Subscribed, Who};
+use super::subscriptions::{Feed, Reads, Watching};
 use crate::acl::{Action, Target};
 use crate::auth::Identity;
 use hub_core::{ById, Submission};
 use hub_proto::{Code, Error, EventId, GroupName, NewEvent, Pattern, Result, TopicName, limits, shown};
 use tokio::time::Instant;
 
+/// Subscriptions of one connection to patterns and lists with the same group: an ack by an event's own topic has to look
+/// at all of them.
+const WIDE: usize = 32;
 /// The least that a subscription may have waiting for it, in bytes.
 const LEAST_BYTES: usize = 64 << 10;
 
@@ -17,7 +21,8 @@ impl Session {
     /// Carries out a request, or begins to. Requests that take their time hold up the next one.
     pub(super) fn handle(&mut self, corr: Corr, request: Request) {
         if let Err(error) = self.may_ask(&request) {
-            return self.refuse(&corr, &error);
+            let is_publish = matches!(request, Request::Publish(_) | Request::PublishAll(_));
+            return self.refuse_one(corr, is_publish, error);
         }
         match request {
             Request::Publish(event) => self.publish(corr, *event),
@@ -61,8 +66,21 @@ impl Session {
         }
     }
 
-    /// Whether the session is in a state for this request, and has room for it in its rates.
-    fn may_ask(&mut self, request: &Request) -> Result<()> {
+    /// Takes room for a request in the rates of whoever asks. Settling is free: it is bounded by what was delivered.
+    pub(super) fn charge(&mut self, request: &Request) -> Result<()> {
+        match request {
+            Request::Ack { .. } | Request::Nack { .. } | Request::Modack { .. } => Ok(()),
+            Request::Publish(event) => self.meter.take(std::iter::once(&event.topic)),
+            Request::PublishAll(events) => {
+                let topics: Vec<&TopicName> = events.iter().flatten().map(|event| &event.topic).collect();
+                self.meter.take_batch(events.len(), topics.into_iter())
+            }
+            _ => self.meter.take_one(),
+        }
+    }
+
+    /// Whether the session is in a state for this request.
+    fn may_ask(&self, request: &Request) -> Result<()> {
         let settles = matches!(request, Request::Ack { .. } | Request::Nack { .. } | Request::Modack { .. });
         let ends = matches!(request, Request::Unsubscribe(_) | Request::Pause(_));
         match (&self.who, request) {
@@ -80,10 +98,6 @@ impl Session {
         if self.phase != Phase::Open && !settles && !ends {
             return Err(Error::unavailable("the hub is stopping; come back in a moment"));
         }
-        let counted_apart = matches!(request, Request::Publish(_) | Request::PublishAll(_));
-        if !settles && !counted_apart {
-            self.meter.take_one()?;
-        }
         Ok(())
     }
 
@@ -92,7 +106,11 @@ impl Session {
         match done {
             Done::Identified(corr, Ok(identity)) => self.identified(&corr, identity),
             Done::Identified(corr, Err(error)) => self.refuse(&corr, &error),
-            Done::Submitted(corr, answer) => self.publishing.push(corr, answer),
+            Done::Submitted(corr, answer) => {
+                // Whoever is behind it does not wait as long again.
+                self.crowded = matches!(answer, Answer::Refused(_));
+                self.publishing.push(corr, answer);
+            }
             Done::Subscribed(corr, subscribed) => self.subscribed(&corr, *subscribed),
         }
     }
@@ -115,7 +133,8 @@ impl Session {
         self.meter.identify(identity.subject.as_deref());
         let message = self.writer.authenticated(corr, identity.subject.as_deref(), identity.exp);
         self.send(message);
-        let policy = identity.policy.clone();
+        // As it was, until it is worked out anew: rights that have not changed end nothing.
+        let policy = self.who.take().map(|who| who.policy).unwrap_or_default();
         let expires = runs_out(&identity, self.hub.bus().now(), Instant::now());
         self.who = Some(Who { identity, policy, publishes_to: None, expires, expired: None });
         // Another deadline than before.
@@ -133,56 +152,45 @@ impl Session {
     // ---- PUBLISH ----
 
     fn publish(&mut self, corr: Corr, event: NewEvent) {
-        let answer = match self.submit(event) {
-            Ok(Submission::Queued(pending)) => Answer::One(pending),
+        let submitted = self.check_publish(&event.topic).and_then(|()| self.hub.bus().submit(event));
+        let answer = match submitted {
+            Ok(Submission::Queued(pending)) => {
+                self.crowded = false;
+                self.forgive();
+                Answer::One(pending)
+            }
+            Ok(Submission::Crowded(_)) if self.crowded => Answer::Refused(no_room()),
             Ok(Submission::Crowded(room)) => {
                 self.job = Some(Box::pin(async move {
                     Done::Submitted(corr, room.await.map_or_else(Answer::Refused, Answer::One))
                 }));
                 return;
             }
-            Err(error) => {
-                self.count(&error);
-                Answer::Refused(error)
-            }
+            Err(error) => Answer::Refused(error),
         };
         self.publishing.push(corr, answer);
     }
 
-    fn submit(&mut self, event: NewEvent) -> Result<Submission<hub_core::Pending>> {
-        self.check_publish(&event.topic)?;
-        self.meter.take(std::iter::once(&event.topic))?;
-        self.strikes = self.strikes.saturating_sub(1);
-        self.hub.bus().submit(event)
-    }
-
     fn publish_all(&mut self, corr: Corr, events: Vec<Result<NewEvent>>) {
-        let mut good = Vec::with_capacity(events.len());
-        let mut refused = Vec::with_capacity(events.len());
-        for event in events {
-            let event = event.and_then(|event| self.check_publish(&event.topic).map(|()| event));
-            refused.push(match event {
-                Ok(event) => {
-                    good.push(event);
-                    None
-                }
-                Err(error) => Some(error),
-            });
-        }
-        if let Err(error) = self.meter.take(good.iter().map(|event| &event.topic)) {
-            self.count(&error);
-            return self.publishing.push(corr, Answer::Refused(error));
-        }
-        self.strikes = self.strikes.saturating_sub(1);
-        match self.hub.bus().submit_all(good) {
-            Submission::Queued(pending) => self.publishing.push(corr, Answer::Several(refused, pending)),
+        let count = events.len();
+        let mut checked = |event: NewEvent| self.check_publish(&event.topic).map(|()| event);
+        let events = events.into_iter().map(|event| event.and_then(&mut checked)).collect();
+        let answer = match self.hub.bus().submit_all(events) {
+            Submission::Queued(pending) => {
+                self.crowded = false;
+                self.forgive();
+                Answer::Several(count, pending)
+            }
+            Submission::Crowded(_) if self.crowded => Answer::Refused(no_room()),
             Submission::Crowded(room) => {
                 self.job = Some(Box::pin(async move {
-                    let several = |pending| Answer::Several(refused, pending);
+                    let several = |pending| Answer::Several(count, pending);
                     Done::Submitted(corr, room.await.map_or_else(Answer::Refused, several))
                 }));
+                return;
             }
-        }
+        };
+        self.publishing.push(corr, answer);
     }
 
     fn check_publish(&mut self, topic: &TopicName) -> Result<()> {
@@ -212,10 +220,16 @@ impl Session {
             );
             return Err(Error::bad_request(msg));
         }
+        let reads = reads(&name, &options)?;
         if let Some(group) = &name.group {
             GroupName::parse(group)?;
+            if reads.is_wide(&name) && self.subscriptions.wide(group) >= WIDE {
+                return Err(Error::bad_request(format!(
+                    "this connection has {WIDE} subscriptions to patterns and lists with group {}, which is the limit",
+                    shown(group)
+                )));
+            }
         }
-        let reads = reads(&name, &options)?;
         let who = self.who.as_ref();
         if !who.is_some_and(|who| reads.allowed(&who.policy, name.group.as_deref())) {
             return Err(forbidden(Action::Subscribe, &name.topic, name.group.as_deref()));
@@ -247,11 +261,12 @@ impl Session {
             )));
         }
         let batch = options.batch.then_some(batch_size);
+        // Many subscriptions of one connection share what a few may have, about.
+        let bytes = (bus.config().member_bytes / (self.subscriptions.len() + 1)).max(LEAST_BYTES);
+        let subscribe = subscribe.max_bytes(bytes);
         let corr = corr.clone();
         self.job = match &name.group {
             Some(group) => {
-                // Many subscriptions of one connection share what a few may have, about.
-                let bytes = (bus.config().member_bytes / (self.subscriptions.len() + 1)).max(LEAST_BYTES);
                 let mut member =
                     subscribe.group(group).options(options.group).ack_timeout(ack_timeout).max_bytes(bytes);
                 if let Some(max_in_flight) = options.max_in_flight {
@@ -306,7 +321,7 @@ impl Session {
     }
 
     fn set_paused(&mut self, corr: &Corr, name: &Name, paused: bool) {
-        let Some(slot) = self.subscriptions.named(name) else {
+        let Some((at, slot)) = self.subscriptions.named(name) else {
             return self.refuse(corr, &not_subscribed(name));
         };
         slot.paused = paused;
@@ -317,23 +332,40 @@ impl Session {
             }
         }
         // A watch that rested has not been looked at.
-        self.subscriptions.ring_all();
+        self.subscriptions.again(at);
         self.ok(corr);
     }
 
     // ---- ACK, NACK, MODACK ----
 
     fn settle<T>(&mut self, of: &Name, id: EventId, act: impl FnOnce(&mut ById) -> Result<T>) -> Result<T> {
-        match self.subscriptions.holding(of, id) {
-            Found::Holder(feed) => act(feed),
-            Found::NotHeld => {
-                let msg = format!(
-                    "event {id} is not held by this subscription: it is settled, or its time ran out"
-                );
+        let candidates = self.subscriptions.candidates(of);
+        match self.settle_in(&candidates, of, id, act) {
+            Some(settled) => settled,
+            None if candidates.is_empty() => Err(not_subscribed(of)),
+            None => {
+                let msg =
+                    format!("event {id} is not held by this subscription: it is settled, or its time ran out");
                 Err(Error::unknown_id(msg).with_id(id))
             }
-            Found::NotSubscribed => Err(not_subscribed(of)),
         }
+    }
+
+    /// Does it to the event where it is held; `None` if it is nowhere.
+    fn settle_in<T>(
+        &mut self,
+        candidates: &[u32],
+        of: &Name,
+        id: EventId,
+        act: impl FnOnce(&mut ById) -> Result<T>,
+    ) -> Option<Result<T>> {
+        let (at, feed) = self.subscriptions.holding(candidates, of, id)?;
+        let settled = act(feed);
+        if feed.has_freed() {
+            // Another event with the same id has waited for this one.
+            self.subscriptions.again(at);
+        }
+        Some(settled)
     }
 
     /// Answers when it failed, and when an answer was asked for.
@@ -349,12 +381,15 @@ impl Session {
     }
 
     fn ack_all(&mut self, corr: &Corr, of: &Name, ids: &[EventId], attempt: Option<u32>) {
+        let candidates = self.subscriptions.candidates(of);
+        if candidates.is_empty() {
+            return self.refuse(corr, &not_subscribed(of));
+        }
         let mut unknown = Vec::new();
         for &id in ids {
-            match self.settle(of, id, |feed| feed.ack(id, attempt)) {
-                Ok(()) => {}
-                Err(error) if error.code == Code::UnknownId => unknown.push(id),
-                Err(error) => return self.refuse(corr, &error),
+            let acked = self.settle_in(&candidates, of, id, |feed| feed.ack(id, attempt));
+            if !matches!(acked, Some(Ok(()))) {
+                unknown.push(id);
             }
         }
         let message = match (&corr.0, unknown.is_empty()) {
@@ -367,25 +402,33 @@ impl Session {
 
     fn extend(&mut self, corr: &Corr, of: &Name, ids: Ids, attempt: Option<u32>, extend_ms: u64) {
         let ids = match ids {
-            Ids::One(id) => vec![id],
+            Ids::One(id) => {
+                let extended = self.settle(of, id, |feed| feed.extend(id, attempt, extend_ms));
+                let message = match extended {
+                    Ok(_) if corr.0.is_none() => return,
+                    Ok(left) => self.writer.extended(corr, left, &[]),
+                    Err(error) => self.writer.failed(corr, &error),
+                };
+                return self.send(message);
+            }
             Ids::Several(ids) => ids,
         };
-        let (mut unknown, mut least, mut last) = (Vec::new(), None, None);
+        let candidates = self.subscriptions.candidates(of);
+        if candidates.is_empty() {
+            return self.refuse(corr, &not_subscribed(of));
+        }
+        let (mut unknown, mut least) = (Vec::new(), None);
         for &id in &ids {
-            match self.settle(of, id, |feed| feed.extend(id, attempt, extend_ms)) {
-                Ok(left) => least = Some(least.map_or(left, |least: u64| least.min(left))),
-                Err(error) if error.code == Code::UnknownId => {
-                    unknown.push(id);
-                    last = Some(error);
-                }
-                Err(error) => return self.refuse(corr, &error),
+            match self.settle_in(&candidates, of, id, |feed| feed.extend(id, attempt, extend_ms)) {
+                Some(Ok(left)) => least = Some(least.map_or(left, |least: u64| least.min(left))),
+                Some(Err(error)) if error.code != Code::UnknownId => return self.refuse(corr, &error),
+                _ => unknown.push(id),
             }
         }
-        let message = match (&corr.0, least, last) {
-            (Some(_), Some(least), _) => self.writer.extended(corr, least, &unknown),
-            (_, None, Some(error)) if ids.len() == 1 => self.writer.failed(corr, &error),
-            (Some(_), None, None) => self.writer.extended(corr, extend_ms, &unknown),
-            (None, _, None) => return,
+        let message = match (&corr.0, least) {
+            (Some(_), Some(least)) => self.writer.extended(corr, least, &unknown),
+            (Some(_), None) if ids.is_empty() => self.writer.extended(corr, extend_ms, &unknown),
+            (None, _) if unknown.is_empty() => return,
             _ => self.writer.unknown(corr, &some_unknown(unknown.len(), ids.len()), &unknown),
         };
         self.send(message);
@@ -415,6 +458,11 @@ fn forbidden(action: Action, topic: &str, group: Option<&str>) -> Error {
         shown(topic)
     );
     Error::new(Code::Forbidden, msg)
+}
+
+/// The bus had no room for an event that waited for it, and has none now.
+fn no_room() -> Error {
+    Error::unavailable("the store does not keep up: the event was not stored, try again later")
 }
 
 fn not_subscribed(name: &Name) -> Error {

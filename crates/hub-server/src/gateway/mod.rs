@@ -10,6 +10,8 @@
 
 mod alarm;
 mod answer;
+mod deadlines;
+mod deliver;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod handle;

@@ -22,13 +22,20 @@ pub(crate) enum Answer {
     /// It was refused; in line so that answers keep their order.
     Refused(Error),
     One(Pending),
-    /// Those that were refused, in their places, and the others.
-    Several(Vec<Option<Error>>, PendingBatch),
+    /// So many.
+    Several(usize, PendingBatch),
 }
 
 impl Publishing {
     pub fn is_empty(&self) -> bool {
         self.line.is_empty()
+    }
+
+    /// Nothing is under way: a line that was long once is not kept so.
+    pub fn rest(&mut self) {
+        if self.line.is_empty() {
+            self.line.shrink_to(32);
+        }
     }
 
     /// Events that wait.
@@ -51,14 +58,8 @@ impl Publishing {
                 Ok(receipt) => writer.published(corr, &receipt),
                 Err(error) => writer.failed(corr, &error),
             },
-            Answer::Several(refused, pending) => {
-                let mut results = ready!(Pin::new(pending).poll(context)).into_iter();
-                let lost = || Err(Error::internal("an event was not answered"));
-                let place = |refused: Option<Error>| match refused {
-                    Some(error) => Err(error),
-                    None => results.next().unwrap_or_else(lost),
-                };
-                let results: Vec<_> = std::mem::take(refused).into_iter().map(place).collect();
+            Answer::Several(_, pending) => {
+                let results = ready!(Pin::new(pending).poll(context));
                 writer.published_all(corr, &results)
             }
         };
@@ -72,7 +73,7 @@ impl Answer {
     fn events(&self) -> usize {
         match self {
             Self::Refused(_) | Self::One(_) => 1,
-            Self::Several(refused, _) => refused.len().max(1),
+            Self::Several(events, _) => (*events).max(1),
         }
     }
 }

@@ -102,12 +102,13 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<&'d
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// Reads a frame. `corr` is there even if the rest cannot be understood.
-pub(crate) fn read(frame: &Bytes, batch_events: usize) -> (Corr, Result<Request>) {
+/// Reads a frame: its `corr` and whether it is a publish, even if the rest cannot be understood.
+pub(crate) fn read(frame: &Bytes, batch_events: usize) -> (Corr, bool, Result<Request>) {
     let fields = match fields(frame) {
         Ok(fields) => fields,
-        Err(error) => return (Corr::default(), Err(error)),
+        Err(error) => return (Corr::default(), false, Err(error)),
     };
+    let is_publish = fields.op.is_some_and(|op| op.get() == "\"PUBLISH\"");
     let corr = match fields.corr {
         None => Corr::default(),
         Some(raw) if raw.get().starts_with('"') && raw.get().len() <= CORR_BYTES => {
@@ -115,10 +116,10 @@ pub(crate) fn read(frame: &Bytes, batch_events: usize) -> (Corr, Result<Request>
         }
         Some(raw) => {
             let wrong = wrong("corr", raw, "a string of at most 1 KiB");
-            return (Corr::default(), Err(wrong));
+            return (Corr::default(), is_publish, Err(wrong));
         }
     };
-    (corr, request(frame, &fields, batch_events))
+    (corr, is_publish, request(frame, &fields, batch_events))
 }
 
 fn fields(frame: &Bytes) -> Result<Fields<'_>> {
@@ -352,8 +353,6 @@ struct Written<'a> {
     max_in_flight: Option<&'a RawValue>,
     #[serde(borrow, default)]
     ack_timeout_ms: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    manual_ack: Option<&'a RawValue>,
 }
 
 fn options(raw: &RawValue) -> Result<Options> {
@@ -364,9 +363,6 @@ fn options(raw: &RawValue) -> Result<Options> {
         ("ordering", written.ordering),
         ("coalesce", written.coalesce),
         ("maxAttempts", written.max_attempts),
-        ("maxInFlight", written.max_in_flight),
-        ("ackTimeoutMs", written.ack_timeout_ms),
-        ("manualAck", written.manual_ack),
     ];
     let for_group = named.iter().find(|(_, field)| field.is_some()).map(|(name, _)| *name);
     let topics = match written.topics {

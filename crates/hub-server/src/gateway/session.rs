@@ -35,18 +35,18 @@ pub(super) const OUT_BYTES: usize = 256 << 10;
 const PUBLISHING: usize = 8192;
 /// Requests that are read in one round, before others have their turn.
 const ROUND_REQUESTS: usize = 128;
-/// Events of one subscription in one round, before another has its turn.
-const ROUND_EVENTS: usize = 64;
-/// An `EVENTS` ends at about so many bytes.
-const BATCH_BYTES: usize = 256 << 10;
 /// The socket's other end has so long to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// When the hub stops, nothing came for so long: then nothing is on its way.
-const QUIET: Duration = Duration::from_millis(50);
+pub(super) const QUIET: Duration = Duration::from_millis(50);
 /// When the hub stops, those who go on sending, or do not take their answers, have so long.
-const LAST_ANSWERS: Duration = Duration::from_millis(1500);
+pub(super) const LAST_ANSWERS: Duration = Duration::from_millis(1500);
 /// A client that is refused so many times more often than it is served has not understood.
 const STRIKES: u32 = 1000;
+/// It has had so long to hear of it.
+const HEARING: Duration = Duration::from_secs(1);
+/// Deques that were long once are not kept so by a connection that is idle.
+const KEPT: usize = 32;
 
 /// See the module.
 pub(crate) struct Session {
@@ -54,33 +54,42 @@ pub(crate) struct Session {
     socket: WebSocket,
     pub(super) settings: Arc<Settings>,
     /// Brings the next settings.
-    changed: BoxFuture<'static, Option<watch::Receiver<Arc<Settings>>>>,
-    draining: BoxFuture<'static, ()>,
+    pub(super) changed: BoxFuture<'static, Option<watch::Receiver<Arc<Settings>>>>,
+    pub(super) draining: BoxFuture<'static, ()>,
     pub(super) who: Option<Who>,
     pub(super) meter: Meter,
-    pub(super) strikes: u32,
+    /// Refusals in spite of `rate_limited`, and when those began and were seen last.
+    strikes: u32,
+    limited: Option<(Instant, Instant)>,
+    /// The bus had no room in time; until it has, nobody waits for it again.
+    pub(super) crowded: bool,
     pub(super) subscriptions: Subscriptions,
     pub(super) publishing: Publishing,
     /// A request that takes its time; the next one waits for it.
     pub(super) job: Option<BoxFuture<'static, Done>>,
-    out: VecDeque<Message>,
-    out_bytes: usize,
+    pub(super) out: VecDeque<Message>,
+    pub(super) out_bytes: usize,
     pub(super) writer: Writer,
     /// Something was written since the last flush.
     unflushed: bool,
     /// The socket takes no more at the moment.
-    blocked: bool,
+    pub(super) blocked: bool,
     pub(super) phase: Phase,
     /// Nothing is read any more.
     deaf: bool,
+    /// The last frame, to be sent when everything before it is answered.
+    goodbye: Option<(u16, String)>,
     /// Rung by what happens now and then, so that it is not asked about in every round.
     pub(super) alarm: Alarm,
-    timer: Pin<Box<Sleep>>,
-    opened: Instant,
-    ping_at: Instant,
-    heard: bool,
+    pub(super) timer: Pin<Box<Sleep>>,
+    pub(super) opened: Instant,
+    pub(super) ping_at: Instant,
+    /// Something came, or something went out that had been stuck.
+    pub(super) heard: bool,
+    /// A ping went out since the last look.
+    pub(super) pinged: bool,
     /// Pings that nothing came after.
-    unheard: u32,
+    pub(super) unheard: u32,
 }
 
 /// Who is at the other end.
@@ -106,6 +115,8 @@ pub(super) enum Phase {
         next: Instant,
         until: Instant,
     },
+    /// Nothing more is read; the last frame follows the answers to what was, or comes at this time.
+    Ending(Instant),
     /// The last frame is on its way; settling goes on until this time or until the other end closes.
     Closing(Instant),
 }
@@ -138,7 +149,7 @@ enum Read {
 }
 
 /// How a session came to its end.
-enum End {
+pub(super) enum End {
     /// The other end is gone: what it had in hand may be what killed it.
     Gone,
     /// The hub ended it; nobody is to blame.
@@ -157,6 +168,9 @@ impl Session {
             who: None,
             meter: Meter::new(hub.buckets(), None),
             strikes: 0,
+            limited: None,
+            crowded: false,
+            goodbye: None,
             subscriptions: Subscriptions::default(),
             publishing: Publishing::default(),
             job: None,
@@ -172,6 +186,7 @@ impl Session {
             opened: now,
             ping_at: now + ping_interval(&settings),
             heard: true,
+            pinged: false,
             unheard: 0,
             settings,
             socket,
@@ -205,42 +220,38 @@ impl Session {
             self.send(message);
         }
         // A socket that takes no more holds up the deliveries, too.
-        let was_full = self.blocked || self.out_bytes >= OUT_BYTES;
-        let delivered = self.delivers() && self.deliver(context);
+        let mut held_up = self.blocked || self.out_bytes >= OUT_BYTES;
+        held_up |= self.delivers() && self.deliver(context);
+        if matches!(self.phase, Phase::Ending(_)) && self.publishing.is_empty() && self.job.is_none() {
+            self.say_goodbye();
+        }
         if self.write(context).is_err() {
-            return Poll::Ready(End::Gone);
+            return Poll::Ready(self.end());
         }
         // Whoever stopped for want of room has left nobody to wake it.
-        let waits_for_room = was_full || delivered || read == Read::NoRoom;
-        if read == Read::More || waits_for_room && self.has_room() && !self.blocked {
+        let goes_on = match read {
+            Read::More => true,
+            Read::NoRoom => held_up && self.may_write() || self.may_write() && self.may_publish(),
+            Read::Waits => held_up && self.may_write(),
+        };
+        if goes_on {
             context.waker().wake_by_ref();
         } else if self.out.is_empty() {
             self.writer.rest();
+            self.out.shrink_to(KEPT);
+            self.publishing.rest();
         }
         Poll::Pending
     }
 
-    /// What happens now and then: other settings, a stop, a deadline.
-    fn rare(&mut self) -> Poll<End> {
-        let waker = self.alarm.waker();
-        let context = &mut Context::from_waker(&waker);
-        while let Poll::Ready(next) = self.changed.as_mut().poll(context) {
-            match next {
-                Some(receiver) => self.change(receiver),
-                None => self.changed = Box::pin(std::future::pending()),
-            }
-        }
-        if self.phase == Phase::Open && self.draining.as_mut().poll(context).is_ready() {
-            let now = Instant::now();
-            self.phase = Phase::Draining { next: now + QUIET, until: now + LAST_ANSWERS };
-            self.heard = false;
-        }
-        self.watch_time(context)
+    /// Whether there is room for another frame.
+    fn may_write(&self) -> bool {
+        self.out_bytes < OUT_BYTES && !self.blocked
     }
 
-    /// Whether there is room for another answer.
-    fn has_room(&self) -> bool {
-        self.out_bytes < OUT_BYTES && self.publishing.events() < PUBLISHING
+    /// Whether there is room for another publish.
+    fn may_publish(&self) -> bool {
+        self.publishing.events() < PUBLISHING
     }
 
     // ---- reading ----
@@ -256,17 +267,17 @@ impl Session {
             if self.deaf {
                 return Ok(Read::Waits);
             }
-            if !self.has_room() {
+            // Acks are read from one who does not take its events; they need no answer.
+            if self.out_bytes >= OUT_BYTES || !self.may_publish() {
                 return Ok(Read::NoRoom);
             }
             match Pin::new(&mut self.socket).poll_next(context) {
                 Poll::Ready(Some(Ok(message))) => self.hear(message),
                 Poll::Ready(Some(Err(error))) => {
                     let Some((code, reason)) = self.broken(&error) else { return Err(self.end()) };
-                    self.close(code, &reason);
                     // What follows cannot be told apart from the rest of that frame. It stays unread: to hang up at once
                     // would take the last frame away from the other end.
-                    self.deaf = true;
+                    self.hang_up(code, reason);
                     return Ok(Read::Waits);
                 }
                 Poll::Ready(None) => return Err(self.end()),
@@ -276,9 +287,10 @@ impl Session {
         Ok(Read::More)
     }
 
-    /// The other end has gone. After the last frame that is what it should do.
+    /// The other end has gone. While the hub stops, after an expiry and after the last frame that blames nobody.
     fn end(&self) -> End {
-        if matches!(self.phase, Phase::Closing(_)) { End::Ended } else { End::Gone }
+        let holds = self.who.as_ref().is_none_or(|who| who.expired.is_none());
+        if self.phase == Phase::Open && holds { End::Gone } else { End::Ended }
     }
 
     /// How to close after a frame that nothing can be read behind; `None` if the connection is gone.
@@ -303,9 +315,21 @@ impl Session {
     fn hear(&mut self, message: Message) {
         self.heard = true;
         match message {
-            Message::Text(text) => self.take(&Bytes::from(text)),
+            Message::Text(text) => {
+                let (corr, is_publish, request) = request::read(&text.into(), self.settings.limits.batch_events);
+                // Whatever it is, it costs something before it is looked at.
+                let request = match request {
+                    Ok(request) => self.charge(&request).map(|()| request),
+                    Err(error) => Err(self.meter.take_one().err().unwrap_or(error)),
+                };
+                match request {
+                    Ok(request) => self.handle(corr, request),
+                    Err(error) => self.refuse_one(corr, is_publish, error),
+                }
+            }
             Message::Binary(_) => {
                 let error = Error::bad_request("a binary frame; frames are JSON, as text");
+                let error = self.meter.take_one().err().unwrap_or(error);
                 self.refuse(&Corr::default(), &error);
             }
             // The socket answers both by itself; after a close it comes to its end.
@@ -313,15 +337,14 @@ impl Session {
         }
     }
 
-    fn take(&mut self, frame: &Bytes) {
-        let (corr, request) = request::read(frame, self.settings.limits.batch_events);
-        match request {
-            Ok(request) => self.handle(corr, request),
-            // A bad frame costs as much as a good one.
-            Err(error) => match self.meter.take_one() {
-                Ok(()) => self.refuse(&corr, &error),
-                Err(limited) => self.refuse(&corr, &limited),
-            },
+    /// Refuses a request. Answers to publishes keep their order.
+    pub(super) fn refuse_one(&mut self, corr: Corr, is_publish: bool, error: Error) {
+        match is_publish {
+            true => {
+                self.count(&error);
+                self.publishing.push(corr, Answer::Refused(error));
+            }
+            false => self.refuse(&corr, &error),
         }
     }
 
@@ -343,13 +366,44 @@ impl Session {
         self.count(error);
     }
 
-    /// Counts who is told to slow down.
+    /// Counts who is told to slow down and does not: not what was on its way before it could hear of it.
     pub(super) fn count(&mut self, error: &Error) {
-        if error.code == Code::RateLimited {
+        if error.code != Code::RateLimited {
+            return;
+        }
+        let now = Instant::now();
+        let since = match self.limited {
+            Some((since, last)) if now < last + 5 * HEARING => since,
+            _ => now,
+        };
+        self.limited = Some((since, now));
+        if now >= since + HEARING {
             self.strikes += 1;
             if self.strikes >= STRIKES {
-                self.close(close_code::POLICY, "too many requests in spite of rate_limited");
+                self.hang_up(close_code::POLICY, "too many requests in spite of rate_limited".to_owned());
             }
+        }
+    }
+
+    /// A publish was taken.
+    pub(super) fn forgive(&mut self) {
+        self.strikes = self.strikes.saturating_sub(1);
+    }
+
+    /// Reads nothing more; once everything before it is answered, the last frame goes out.
+    pub(super) fn hang_up(&mut self, code: u16, reason: String) {
+        if matches!(self.phase, Phase::Ending(_) | Phase::Closing(_)) {
+            return;
+        }
+        (self.deaf, self.goodbye) = (true, Some((code, reason)));
+        self.phase = Phase::Ending(Instant::now() + LAST_ANSWERS);
+        self.alarm.ring();
+    }
+
+    /// Sends the last frame that is waiting.
+    pub(super) fn say_goodbye(&mut self) {
+        if let Some((code, reason)) = self.goodbye.take() {
+            self.close(code, &reason);
         }
     }
 
@@ -371,6 +425,7 @@ impl Session {
                     self.out_bytes -= size(&message);
                     Pin::new(&mut self.socket).start_send(message)?;
                     self.unflushed = true;
+                    self.heard |= std::mem::take(&mut self.blocked);
                 }
                 Poll::Ready(Err(error)) => return Err(error),
                 Poll::Pending => {
@@ -384,218 +439,33 @@ impl Session {
             let flushed = Pin::new(&mut self.socket).poll_flush(context)?;
             self.unflushed = flushed.is_pending();
         }
+        // Who takes what was stuck is there.
+        self.heard |= self.blocked && !self.unflushed;
         self.blocked = self.unflushed;
         Ok(())
     }
 
-    // ---- delivering ----
-
-    fn delivers(&self) -> bool {
-        !self.blocked
-            && self.phase == Phase::Open
-            && self.who.as_ref().is_some_and(|who| who.expired.is_none())
-    }
-
-    /// Takes events of those that have some; whether there are more.
-    fn deliver(&mut self, context: &mut Context<'_>) -> bool {
-        while self.out_bytes < OUT_BYTES {
-            let Poll::Ready(at) = self.subscriptions.poll_ready(context) else { return false };
-            self.deliver_from(at);
-        }
-        true
-    }
-
-    fn deliver_from(&mut self, at: u32) {
-        let Some((slot, waker)) = self.subscriptions.at(at) else { return };
-        let context = &mut Context::from_waker(&waker);
-        let (writer, out) = (&mut self.writer, &mut self.out);
-        // Of an `EVENTS` in the making.
-        let (mut events, mut bytes) = (0, 0);
-        let mut ended = None;
-        let mut taken = 0;
-        let most = slot.batch.unwrap_or(ROUND_EVENTS);
-        while taken < most && bytes < BATCH_BYTES {
-            let (event, lease) = match &mut slot.feed {
-                Feed::Group(feed) => match feed.poll_recv(context) {
-                    Poll::Ready(Ok(handed)) => {
-                        let lease = Lease::of(&handed, slot.ack_timeout);
-                        (handed.event, Some(lease))
-                    }
-                    Poll::Ready(Err(error)) => {
-                        ended = Some(error);
-                        break;
-                    }
-                    Poll::Pending => break,
-                },
-                Feed::Watch(_) if slot.paused => break,
-                Feed::Watch(feed) => match feed.poll_next(context) {
-                    Poll::Ready(Ok(Watched::Event(event))) => (event, None),
-                    Poll::Ready(Ok(Watched::Lagged { topic, missed })) => {
-                        if events > 0 {
-                            // In its place: behind what came before.
-                            self.out_bytes += push(out, writer.end_events());
-                            events = 0;
-                        }
-                        self.out_bytes += push(out, writer.lagged(&slot.name, &topic, missed));
-                        continue;
-                    }
-                    Poll::Ready(Err(error)) => {
-                        ended = Some(error);
-                        break;
-                    }
-                    Poll::Pending => break,
-                },
-            };
-            taken += 1;
-            bytes += event.json().len();
-            if slot.batch.is_none() {
-                self.out_bytes += push(out, writer.event(&slot.heading, &event, lease));
-            } else {
-                if events == 0 {
-                    writer.begin_events(&slot.heading, event.json().len());
-                }
-                writer.add_event(events == 0, &event, lease);
-                events += 1;
-            }
-        }
-        if events > 0 {
-            self.out_bytes += push(out, writer.end_events());
-        }
-        let more = taken == most || bytes >= BATCH_BYTES;
-        match ended {
-            Some(error) => {
-                let name = slot.name.clone();
-                self.end_subscription(&name, &error);
-            }
-            None if more => self.subscriptions.again(at),
-            None => {}
-        }
-    }
-
-    /// Ends a subscription that cannot go on. Nothing is settled by that, and nothing counts as failed.
-    pub(super) fn end_subscription(&mut self, name: &Name, error: &Error) {
-        if let Some(slot) = self.subscriptions.remove(name) {
-            if let Feed::Group(feed) = slot.feed {
-                feed.close();
-            }
-            let message = self.writer.ended(name, error);
-            self.send(message);
-        }
-    }
-
     // ---- rights ----
 
-    fn change(&mut self, mut receiver: watch::Receiver<Arc<Settings>>) {
+    pub(super) fn change(&mut self, mut receiver: watch::Receiver<Arc<Settings>>) {
         self.settings = receiver.borrow_and_update().clone();
         self.changed = next_settings(receiver);
+        self.ping_at = self.ping_at.min(Instant::now() + ping_interval(&self.settings));
         self.check_rights();
     }
 
     /// Works out anew what the identity may do. A right that was lost ends its subscriptions.
     pub(super) fn check_rights(&mut self) {
         let Some(who) = &mut self.who else { return };
-        who.policy = self.settings.rules_for(&who.identity);
-        who.publishes_to = None;
+        let policy = self.settings.rules_for(&who.identity);
+        if policy == who.policy {
+            return;
+        }
+        (who.policy, who.publishes_to) = (policy, None);
         for name in self.subscriptions.forbidden(&who.policy) {
             let error =
                 Error::new(Code::Forbidden, "the right to read this was taken back; nothing was settled");
             self.end_subscription(&name, &error);
-        }
-    }
-
-    // ---- time ----
-
-    /// Does what is due, and sleeps until something is.
-    fn watch_time(&mut self, context: &mut Context<'_>) -> Poll<End> {
-        loop {
-            let now = Instant::now();
-            let due = self.next_due();
-            if due <= now {
-                if let Some(end) = self.act(now) {
-                    return Poll::Ready(end);
-                }
-                continue;
-            }
-            if self.timer.deadline() != due {
-                self.timer.as_mut().reset(due);
-            }
-            if self.timer.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
-            }
-        }
-    }
-
-    fn next_due(&self) -> Instant {
-        if let Phase::Closing(next) | Phase::Draining { next, .. } = self.phase {
-            return next;
-        }
-        let own = match &self.who {
-            None => Some(self.opened + Duration::from_millis(self.settings.limits.auth_timeout)),
-            Some(Who { expired: Some(end), .. }) => Some(*end),
-            Some(Who { expires, .. }) => *expires,
-        };
-        own.map_or(self.ping_at, |own| own.min(self.ping_at))
-    }
-
-    /// Something is due.
-    fn act(&mut self, now: Instant) -> Option<End> {
-        match self.phase {
-            Phase::Closing(_) => return Some(End::Ended),
-            Phase::Draining { until, .. } => {
-                let unanswered = !self.publishing.is_empty();
-                let busy = std::mem::take(&mut self.heard) || unanswered || self.job.is_some();
-                // A commit that takes its time is waited for as long as the hub waits for its sessions.
-                let overdue = now >= until && (!unanswered || self.blocked);
-                match busy && !overdue {
-                    true => self.phase = Phase::Draining { next: now + QUIET, until },
-                    false => self.close(close_code::RESTART, "the hub is stopping; come back in a moment"),
-                }
-                return None;
-            }
-            Phase::Open => {}
-        }
-        match &mut self.who {
-            None if now >= self.opened + Duration::from_millis(self.settings.limits.auth_timeout) => {
-                let error = Error::new(Code::Unauthorized, "no AUTH came in time");
-                self.refuse(&Corr::default(), &error);
-                self.close(close_code::POLICY, "no AUTH came in time");
-                return None;
-            }
-            Some(Who { expired: Some(end), .. }) if now >= *end => {
-                self.close(close_code::POLICY, "the token has expired");
-                return None;
-            }
-            Some(who) if who.expired.is_none() && who.expires.is_some_and(|expires| now >= expires) => {
-                who.expires = runs_out(&who.identity, self.hub.bus().now(), now);
-                if who.expires.is_some_and(|expires| now >= expires) {
-                    who.expired = Some(now + Duration::from_millis(self.settings.limits.expiry_grace));
-                    self.expire();
-                }
-                return None;
-            }
-            _ => {}
-        }
-        if now >= self.ping_at {
-            self.ping_at = now + ping_interval(&self.settings);
-            self.unheard = if std::mem::take(&mut self.heard) { 0 } else { self.unheard + 1 };
-            if self.unheard >= PINGS {
-                return Some(End::Gone);
-            }
-            if !self.blocked {
-                self.send(Message::Ping(Bytes::new()));
-            }
-        }
-        None
-    }
-
-    /// The token has run out: nothing is delivered, but what is in hand can be settled, and a new token brings it all back.
-    fn expire(&mut self) {
-        let error = Error::new(Code::TokenExpired, "the token has expired; send AUTH with a new one");
-        self.refuse(&Corr::default(), &error);
-        for slot in self.subscriptions.iter_mut() {
-            if let Feed::Group(feed) = &slot.feed {
-                feed.subscription().pause();
-            }
         }
     }
 }
@@ -606,33 +476,14 @@ impl Drop for Session {
     }
 }
 
-/// So many pings have to go unanswered.
-const PINGS: u32 = 3;
-
-fn ping_interval(settings: &Settings) -> Duration {
-    Duration::from_millis((settings.limits.idle_timeout / u64::from(PINGS)).max(1))
-}
-
-/// When a token runs out. Looked at again after an hour at most: the wall clock may have been set.
-pub(super) fn runs_out(identity: &Identity, wall: Millis, now: Instant) -> Option<Instant> {
-    let left = identity.expires?.saturating_sub(wall).min(60 * 60 * 1000);
-    Some(now + Duration::from_millis(left))
-}
-
 fn next_settings(
     mut receiver: watch::Receiver<Arc<Settings>>,
 ) -> BoxFuture<'static, Option<watch::Receiver<Arc<Settings>>>> {
     Box::pin(async move { receiver.changed().await.is_ok().then_some(receiver) })
 }
 
-fn push(out: &mut VecDeque<Message>, message: Message) -> usize {
-    let bytes = size(&message);
-    out.push_back(message);
-    bytes
-}
-
 /// About what a message takes.
-fn size(message: &Message) -> usize {
+pub(super) fn size(message: &Message) -> usize {
     match message {
         Message::Text(text) => text.len() + 16,
         Message::Binary(bytes) | Message::Ping(bytes) | Message::Pong(bytes) => bytes.len() + 16,

@@ -9,12 +9,11 @@ use crate::acl::{Action, Policy, Target};
 use foldhash::fast::RandomState;
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
-use hashbrown::{Equivalent, HashMap};
+use hashbrown::HashMap;
 use hub_core::{ById, Millis, Pattern, TopicName, Watch, Watched};
 use hub_proto::{EventId, Result};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
 use std::task::{Context, Poll, Wake, Waker};
@@ -48,6 +47,11 @@ pub(crate) enum Reads {
 }
 
 impl Reads {
+    /// Whether it may have events of another topic than its name.
+    pub fn is_wide(&self, name: &Name) -> bool {
+        !matches!(self, Self::Topics(topics) if topics.len() == 1 && topics[0].as_str() == name.topic)
+    }
+
     /// Whether `policy` allows it, with a group or without.
     pub fn allowed(&self, policy: &Policy, group: Option<&str>) -> bool {
         let ask = |target: Target<'_>| policy.allows(Action::Subscribe, target, group);
@@ -135,23 +139,6 @@ pub(crate) struct Subscriptions {
     ready: VecDeque<u32>,
 }
 
-/// A name that belongs to somebody else.
-struct Borrowed<'a>(&'a str, Option<&'a str>);
-
-impl Hash for Borrowed<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        // As `Name` does it.
-        self.0.hash(state);
-        self.1.hash(state);
-    }
-}
-
-impl Equivalent<Name> for Borrowed<'_> {
-    fn equivalent(&self, name: &Name) -> bool {
-        name.topic == self.0 && name.group.as_deref() == self.1
-    }
-}
-
 impl Subscriptions {
     pub fn len(&self) -> usize {
         self.by_name.len()
@@ -166,8 +153,7 @@ impl Subscriptions {
         let at = self.free.pop().unwrap_or(self.slots.len() as u32);
         let bell = Arc::new(Bell { at, rung: AtomicBool::new(true), rung_by: self.rung.clone() });
         let waker = Waker::from(bell.clone());
-        let covers_several =
-            !matches!(&reads, Reads::Topics(topics) if topics.len() == 1 && topics[0].as_str() == name.topic);
+        let covers_several = reads.is_wide(&name);
         if let Some(group) = name.group.as_ref().filter(|_| covers_several) {
             self.by_group.entry(group.clone()).or_default().push(at);
         }
@@ -182,40 +168,44 @@ impl Subscriptions {
         self.ready.push_back(at);
     }
 
-    pub fn named(&mut self, name: &Name) -> Option<&mut Subscription> {
+    /// One, and where it is.
+    pub fn named(&mut self, name: &Name) -> Option<(u32, &mut Subscription)> {
         let at = *self.by_name.get(name)?;
-        self.slots[at as usize].as_mut()
+        Some((at, self.slots[at as usize].as_mut()?))
     }
 
-    /// The subscription that holds the event `id`, by its own name or by the event's topic. An error says whether there is
-    /// a subscription of that name at all.
-    pub fn holding(&mut self, name: &Name, id: EventId) -> Found<'_> {
-        let (topic, group) = (name.topic.as_str(), name.group.as_deref());
-        let named = self.by_name.get(&Borrowed(topic, group)).copied();
-        let holds = |slots: &[Option<Subscription>], at: u32, own: bool| {
-            slots[at as usize].as_ref().is_some_and(|slot| match &slot.feed {
-                Feed::Group(feed) => feed.topic_of(id).is_some_and(|of| own || of.as_str() == topic),
-                Feed::Watch(_) => false,
-            })
+    /// How many with this group cover several topics.
+    pub fn wide(&self, group: &str) -> usize {
+        self.by_group.get(group).map_or(0, Vec::len)
+    }
+
+    /// Where an event that is named so may be: in the subscription of that name, and in those of its group that have the
+    /// topic among others.
+    pub fn candidates(&self, name: &Name) -> Vec<u32> {
+        let named = self.by_name.get(name).copied();
+        let wide = name.group.as_ref().and_then(|group| self.by_group.get(group));
+        let covering = wide.into_iter().flatten().copied().filter(|&at| Some(at) != named && self.covers(at, &name.topic));
+        named.into_iter().chain(covering).collect()
+    }
+
+    /// The one of some that holds the event `id`: by its own name whatever the event's topic is, else by that.
+    pub fn holding(&mut self, candidates: &[u32], name: &Name, id: EventId) -> Option<(u32, &mut ById)> {
+        let holds = |at: &u32| match self.slots[*at as usize].as_ref() {
+            Some(Subscription { name: own, feed: Feed::Group(feed), .. }) => {
+                feed.topic_of(id).is_some_and(|of| own == name || of.as_str() == name.topic)
+            }
+            _ => false,
         };
-        let at = named.filter(|&at| holds(&self.slots, at, true)).or_else(|| {
-            let wide = self.by_group.get(group?)?;
-            wide.iter().copied().find(|&at| holds(&self.slots, at, false))
-        });
-        let Some(at) = at else {
-            let known = named.is_some() || group.is_some_and(|group| self.covers(topic, group));
-            return if known { Found::NotHeld } else { Found::NotSubscribed };
-        };
+        let at = candidates.iter().copied().find(|at| holds(at))?;
         match self.slots[at as usize].as_mut().map(|slot| &mut slot.feed) {
-            Some(Feed::Group(feed)) => Found::Holder(feed),
-            _ => Found::NotHeld,
+            Some(Feed::Group(feed)) => Some((at, feed)),
+            _ => None,
         }
     }
 
-    /// Whether a subscription of `group` to several topics has this one among them.
-    fn covers(&self, topic: &str, group: &str) -> bool {
-        let wide = self.by_group.get(group).map_or(&[][..], Vec::as_slice);
-        wide.iter().filter_map(|&at| self.slots[at as usize].as_ref()).any(|slot| match &slot.reads {
+    /// Whether one has a topic among its own.
+    fn covers(&self, at: u32, topic: &str) -> bool {
+        self.slots[at as usize].as_ref().is_some_and(|slot| match &slot.reads {
             Reads::Topics(topics) => topics.iter().any(|name| name.as_str() == topic),
             Reads::Pattern(pattern) => pattern.matches(topic),
         })
@@ -281,16 +271,4 @@ impl Subscriptions {
         let waker = slot.waker.clone();
         Some((slot, waker))
     }
-
-    /// Looks at all of them again.
-    pub fn ring_all(&mut self) {
-        self.ready = (0..self.slots.len() as u32).collect();
-    }
-}
-
-/// Who holds an event.
-pub(crate) enum Found<'a> {
-    Holder(&'a mut ById),
-    NotHeld,
-    NotSubscribed,
 }

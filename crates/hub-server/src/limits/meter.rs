@@ -55,10 +55,22 @@ impl Meter {
     /// `rate_limited` with `retry_after_ms`: after that time the same batch fits, if nobody else took the room. One that
     /// never fits says how many do.
     pub fn take<'a>(&mut self, topics: impl ExactSizeIterator<Item = &'a TopicName>) -> Result<()> {
+        self.take_batch(topics.len(), topics)
+    }
+
+    /// The same for a batch of `n` of which not all have a topic: what is refused later costs as much as what is not.
+    ///
+    /// # Errors
+    /// As [`Meter::take`].
+    pub fn take_batch<'a>(
+        &mut self,
+        n: usize,
+        topics: impl ExactSizeIterator<Item = &'a TopicName>,
+    ) -> Result<()> {
         if !self.limited() {
             return Ok(());
         }
-        let n = topics.len() as u64;
+        let n = n as u64;
         let topics = if self.rates.of_topics() { per_topic(&self.rates, topics) } else { Vec::new() };
         self.take_all(n, &topics)
     }

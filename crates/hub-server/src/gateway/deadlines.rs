@@ -1,0 +1,151 @@
+//! What happens now and then: other settings, a stop, a token that runs out, a connection that has gone quiet.
+
+use super::request::Corr;
+use super::session::{End, LAST_ANSWERS, Phase, QUIET, Session, Who};
+use super::subscriptions::Feed;
+use crate::auth::Identity;
+use crate::settings::Settings;
+use axum::extract::ws::{Message, close_code};
+use bytes::Bytes;
+use hub_core::Millis;
+use hub_proto::{Code, Error};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// So many pings have to go unanswered.
+const PINGS: u32 = 3;
+
+pub(super) fn ping_interval(settings: &Settings) -> Duration {
+    Duration::from_millis((settings.limits.idle_timeout / u64::from(PINGS)).max(1))
+}
+
+impl Session {
+    /// What happens now and then: other settings, a stop, a deadline.
+    pub(super) fn rare(&mut self) -> Poll<End> {
+        let waker = self.alarm.waker();
+        let context = &mut Context::from_waker(&waker);
+        while let Poll::Ready(next) = self.changed.as_mut().poll(context) {
+            match next {
+                Some(receiver) => self.change(receiver),
+                None => self.changed = Box::pin(std::future::pending()),
+            }
+        }
+        if self.phase == Phase::Open && self.draining.as_mut().poll(context).is_ready() {
+            let now = Instant::now();
+            self.phase = Phase::Draining { next: now + QUIET, until: now + LAST_ANSWERS };
+            self.heard = false;
+        }
+        self.watch_time(context)
+    }
+
+    /// Does what is due, and sleeps until something is.
+    fn watch_time(&mut self, context: &mut Context<'_>) -> Poll<End> {
+        loop {
+            let now = Instant::now();
+            let due = self.next_due();
+            if due <= now {
+                if let Some(end) = self.act(now) {
+                    return Poll::Ready(end);
+                }
+                continue;
+            }
+            if self.timer.deadline() != due {
+                self.timer.as_mut().reset(due);
+            }
+            if self.timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn next_due(&self) -> Instant {
+        if let Phase::Closing(next) | Phase::Ending(next) | Phase::Draining { next, .. } = self.phase {
+            return next;
+        }
+        let own = match &self.who {
+            None => Some(self.opened + Duration::from_millis(self.settings.limits.auth_timeout)),
+            Some(Who { expired: Some(end), .. }) => Some(*end),
+            Some(Who { expires, .. }) => *expires,
+        };
+        own.map_or(self.ping_at, |own| own.min(self.ping_at))
+    }
+
+    /// Something is due.
+    fn act(&mut self, now: Instant) -> Option<End> {
+        match self.phase {
+            Phase::Closing(_) => return Some(End::Ended),
+            Phase::Ending(_) => {
+                self.say_goodbye();
+                return None;
+            }
+            Phase::Draining { until, .. } => {
+                let unanswered = !self.publishing.is_empty();
+                let busy = std::mem::take(&mut self.heard) || unanswered || self.job.is_some();
+                // A commit that takes its time is waited for as long as the hub waits for its sessions.
+                let overdue = now >= until && (!unanswered || self.blocked);
+                match busy && !overdue {
+                    true => self.phase = Phase::Draining { next: now + QUIET, until },
+                    false => self.close(close_code::RESTART, "the hub is stopping; come back in a moment"),
+                }
+                return None;
+            }
+            Phase::Open => {}
+        }
+        match &mut self.who {
+            None if now >= self.opened + Duration::from_millis(self.settings.limits.auth_timeout) => {
+                let error = Error::new(Code::Unauthorized, "no AUTH came in time");
+                self.refuse(&Corr::default(), &error);
+                self.close(close_code::POLICY, "no AUTH came in time");
+                return None;
+            }
+            Some(Who { expired: Some(end), .. }) if now >= *end => {
+                self.close(close_code::POLICY, "the token has expired");
+                return None;
+            }
+            Some(who) if who.expired.is_none() && who.expires.is_some_and(|expires| now >= expires) => {
+                who.expires = runs_out(&who.identity, self.hub.bus().now(), now);
+                if who.expires.is_some_and(|expires| now >= expires) {
+                    who.expired = Some(now + Duration::from_millis(self.settings.limits.expiry_grace));
+                    self.expire();
+                }
+                return None;
+            }
+            _ => {}
+        }
+        if now >= self.ping_at {
+            self.ping_at = now + ping_interval(&self.settings);
+            // Who was not asked, or was not listened to, need not have answered.
+            let silent = std::mem::take(&mut self.pinged) && self.job.is_none();
+            match std::mem::take(&mut self.heard) {
+                true => self.unheard = 0,
+                false => self.unheard += u32::from(silent),
+            }
+            if self.unheard >= PINGS {
+                return Some(End::Gone);
+            }
+            if !self.blocked {
+                self.send(Message::Ping(Bytes::new()));
+                self.pinged = true;
+            }
+        }
+        None
+    }
+
+    /// The token has run out: nothing is delivered, but what is in hand can be settled, and a new token brings it all back.
+    fn expire(&mut self) {
+        let error = Error::new(Code::TokenExpired, "the token has expired; send AUTH with a new one");
+        self.refuse(&Corr::default(), &error);
+        for slot in self.subscriptions.iter_mut() {
+            if let Feed::Group(feed) = &slot.feed {
+                feed.subscription().pause();
+            }
+        }
+    }
+}
+
+/// When a token runs out. Looked at again after an hour at most: the wall clock may have been set.
+pub(super) fn runs_out(identity: &Identity, wall: Millis, now: Instant) -> Option<Instant> {
+    let left = identity.expires?.saturating_sub(wall).min(60 * 60 * 1000);
+    Some(now + Duration::from_millis(left))
+}

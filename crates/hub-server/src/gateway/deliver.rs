@@ -1,0 +1,118 @@
+//! Taking events of those subscriptions that have some.
+
+use super::answer::Lease;
+use super::request::Name;
+use super::session::{OUT_BYTES, Phase, Session, size};
+use super::subscriptions::Feed;
+use axum::extract::ws::Message;
+use hub_core::Watched;
+use hub_proto::Error;
+use std::collections::VecDeque;
+use std::task::{Context, Poll};
+
+/// Events of one subscription in one round, before another has its turn.
+const ROUND_EVENTS: usize = 64;
+/// An `EVENTS` ends at about so many bytes.
+const BATCH_BYTES: usize = 256 << 10;
+
+impl Session {
+    /// Whether events go out at all.
+    pub(super) fn delivers(&self) -> bool {
+        !self.blocked
+            && self.phase == Phase::Open
+            && self.who.as_ref().is_some_and(|who| who.expired.is_none())
+    }
+
+    /// Takes events of those that have some; whether it stopped for want of room.
+    pub(super) fn deliver(&mut self, context: &mut Context<'_>) -> bool {
+        while self.out_bytes < OUT_BYTES {
+            let Poll::Ready(at) = self.subscriptions.poll_ready(context) else { return false };
+            self.deliver_from(at);
+        }
+        true
+    }
+
+    fn deliver_from(&mut self, at: u32) {
+        let Some((slot, waker)) = self.subscriptions.at(at) else { return };
+        let context = &mut Context::from_waker(&waker);
+        let (writer, out) = (&mut self.writer, &mut self.out);
+        // Of an `EVENTS` in the making.
+        let (mut events, mut bytes) = (0, 0);
+        let mut ended = None;
+        let mut taken = 0;
+        let most = slot.batch.unwrap_or(ROUND_EVENTS);
+        while taken < most && bytes < BATCH_BYTES {
+            let (event, lease) = match &mut slot.feed {
+                Feed::Group(feed) => match feed.poll_recv(context) {
+                    Poll::Ready(Ok(handed)) => {
+                        let lease = Lease::of(&handed, slot.ack_timeout);
+                        (handed.event, Some(lease))
+                    }
+                    Poll::Ready(Err(error)) => {
+                        ended = Some(error);
+                        break;
+                    }
+                    Poll::Pending => break,
+                },
+                Feed::Watch(_) if slot.paused => break,
+                Feed::Watch(feed) => match feed.poll_next(context) {
+                    Poll::Ready(Ok(Watched::Event(event))) => (event, None),
+                    Poll::Ready(Ok(Watched::Lagged { topic, missed })) => {
+                        if events > 0 {
+                            // In its place: behind what came before.
+                            self.out_bytes += push(out, writer.end_events());
+                            events = 0;
+                        }
+                        self.out_bytes += push(out, writer.lagged(&slot.name, &topic, missed));
+                        continue;
+                    }
+                    Poll::Ready(Err(error)) => {
+                        ended = Some(error);
+                        break;
+                    }
+                    Poll::Pending => break,
+                },
+            };
+            taken += 1;
+            bytes += event.json().len();
+            if slot.batch.is_none() {
+                self.out_bytes += push(out, writer.event(&slot.heading, &event, lease));
+            } else {
+                if events == 0 {
+                    writer.begin_events(&slot.heading, event.json().len());
+                }
+                writer.add_event(events == 0, &event, lease);
+                events += 1;
+            }
+        }
+        if events > 0 {
+            self.out_bytes += push(out, writer.end_events());
+        }
+        let more = taken == most || bytes >= BATCH_BYTES;
+        match ended {
+            Some(error) => {
+                let name = slot.name.clone();
+                self.end_subscription(&name, &error);
+            }
+            None if more => self.subscriptions.again(at),
+            None => {}
+        }
+    }
+
+    /// Ends a subscription that cannot go on. Nothing is settled by that, and nothing counts as failed.
+    pub(super) fn end_subscription(&mut self, name: &Name, error: &Error) {
+        if let Some(slot) = self.subscriptions.remove(name) {
+            if let Feed::Group(feed) = slot.feed {
+                feed.close();
+            }
+            let message = self.writer.ended(name, error);
+            self.send(message);
+        }
+    }
+}
+
+fn push(out: &mut VecDeque<Message>, message: Message) -> usize {
+    let bytes = size(&message);
+    out.push_back(message);
+    bytes
+}
