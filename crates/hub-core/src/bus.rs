@@ -231,8 +231,9 @@ impl Bus {
         self.engine().submit(event)
     }
 
-    /// The same for several events with one commit; each has a result of its own, in the order given.
-    pub fn submit_all(&self, events: Vec<NewEvent>) -> Submission<PendingBatch> {
+    /// The same for several events with one commit; each has a result of its own, in the order given. One that was found
+    /// bad before keeps its error in its place.
+    pub fn submit_all(&self, events: Vec<Result<NewEvent>>) -> Submission<PendingBatch> {
         self.engine().submit_all(events)
     }
 

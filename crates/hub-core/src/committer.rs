@@ -80,6 +80,13 @@ pub(crate) struct PendingAll {
     answer: Result<oneshot::Receiver<Vec<Result<Receipt>>>>,
 }
 
+impl PendingAll {
+    /// For events that did not get into line.
+    pub fn refused(drafts: &[(Arc<Topic>, Draft)], error: Error) -> Self {
+        Self { ids: drafts.iter().map(|(_, draft)| draft.id()).collect(), answer: Err(error) }
+    }
+}
+
 impl Future for PendingAll {
     type Output = Vec<Result<Receipt>>;
 

@@ -269,8 +269,8 @@ impl Engine {
         })))
     }
 
-    /// Puts several events in line. What is bad in itself does not hold up the others.
-    pub fn submit_all(self: &Arc<Self>, events: Vec<NewEvent>) -> Submission<PendingBatch> {
+    /// Puts several events in line. What is bad in itself, or was found so before, does not hold up the others.
+    pub fn submit_all(self: &Arc<Self>, events: Vec<Result<NewEvent>>) -> Submission<PendingBatch> {
         let (drafts, results) = self.drafts(events);
         if drafts.is_empty() {
             return Submission::Queued(PendingBatch { results, rest: None });
@@ -283,25 +283,27 @@ impl Engine {
         }
         let engine = self.clone();
         Submission::Crowded(Box::pin(async move {
-            let room = engine.committer.wait_for_room(bytes).await?;
-            let rest = Some(engine.committer.publish_all_in(room, drafts, now));
-            Ok(PendingBatch { results, rest })
+            let rest = match engine.committer.wait_for_room(bytes).await {
+                Ok(room) => engine.committer.publish_all_in(room, drafts, now),
+                Err(error) => PendingAll::refused(&drafts, error),
+            };
+            Ok(PendingBatch { results, rest: Some(rest) })
         }))
     }
 
     /// Each event has a result of its own; what is bad in itself does not hold up the others.
     pub async fn publish_all(self: &Arc<Self>, events: Vec<NewEvent>) -> Vec<Result<Receipt>> {
-        let (drafts, results) = self.drafts(events);
+        let (drafts, results) = self.drafts(events.into_iter().map(Ok).collect());
         let receipts = self.committer.publish_all(drafts, self.clock.steady()).await;
         merged(results, receipts)
     }
 
     /// The drafts of good events, and the errors of bad ones in their places.
-    fn drafts(self: &Arc<Self>, events: Vec<NewEvent>) -> (Drafts, Vec<Option<Error>>) {
+    fn drafts(self: &Arc<Self>, events: Vec<Result<NewEvent>>) -> (Drafts, Vec<Option<Error>>) {
         let mut results = Vec::with_capacity(events.len());
         let mut drafts = Vec::with_capacity(events.len());
         for event in events {
-            match self.draft(event) {
+            match event.and_then(|event| self.draft(event)) {
                 Ok(draft) => {
                     drafts.push(draft);
                     results.push(None);

@@ -27,7 +27,8 @@ impl Cover {
     pub fn covers(&self, topic: &TopicName) -> bool {
         match self {
             Self::Pattern(pattern) => pattern.matches_for_subscription(topic),
-            Self::List(topics) => topics.contains(topic),
+            // In order since it was checked.
+            Self::List(topics) => topics.binary_search(topic).is_ok(),
         }
     }
 }

@@ -70,7 +70,8 @@ impl Delivery {
     }
 }
 
-fn check_delay(name: &str, millis: Millis) -> Result<()> {
+/// Refuses what is longer than a lease may last.
+pub(crate) fn check_delay(name: &str, millis: Millis) -> Result<()> {
     if millis > limits::MAX_DELAY_MS {
         let max = limits::MAX_DELAY_MS;
         return Err(Error::bad_request(format!("{name} is {millis}; it must be at most {max} (12 hours)")));

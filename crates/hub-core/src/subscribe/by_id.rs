@@ -2,7 +2,9 @@
 
 use super::Subscription;
 use crate::Millis;
-use crate::group::delivery::Delivery;
+use crate::group::Group;
+use crate::group::delivery::{Delivery, check_delay};
+use crate::group::dispatch::Lease;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use hub_proto::{Error, Event, EventId, Result, TopicName};
@@ -15,7 +17,7 @@ use std::task::{Context, Poll, Waker, ready};
 #[derive(Debug)]
 pub struct ById {
     subscription: Subscription,
-    in_hand: HashMap<EventId, Delivery, RandomState>,
+    in_hand: HashMap<EventId, InHand, RandomState>,
     /// Deliveries whose id is in hand from another topic.
     held: HashMap<EventId, VecDeque<Delivery>, RandomState>,
     /// Deliveries whose id has become free.
@@ -24,6 +26,18 @@ pub struct ById {
     waiting: Option<Waker>,
     /// Sweep what was not settled in time when there is more than this.
     sweep_at: usize,
+}
+
+/// What is kept of an event that was handed out: not the event, which may be large and stay out for hours.
+struct InHand {
+    group: Arc<Group>,
+    lease: Lease,
+}
+
+impl std::fmt::Debug for InHand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("InHand").field(&self.lease).finish()
+    }
 }
 
 /// An event handed out.
@@ -99,9 +113,10 @@ impl ById {
         }
         let event = delivery.event().clone();
         let handed = Handed { event, attempt: delivery.attempt(), max_attempts: delivery.max_attempts() };
-        self.in_hand.insert(id, delivery);
+        let Delivery { group, lease, .. } = delivery;
+        self.in_hand.insert(id, InHand { group, lease });
         if self.in_hand.len() > self.sweep_at {
-            self.in_hand.retain(|_, delivery| delivery.group.is_held(delivery.lease));
+            self.in_hand.retain(|_, held| held.group.is_held(held.lease));
             self.held.retain(|_, held| {
                 held.retain(|delivery| delivery.group.is_held(delivery.lease));
                 !held.is_empty()
@@ -113,12 +128,12 @@ impl ById {
 
     /// The topic of the event `id`, if it was handed out here and is not settled.
     pub fn topic_of(&self, id: EventId) -> Option<&TopicName> {
-        self.in_hand.get(&id).map(|delivery| delivery.event().topic())
+        self.in_hand.get(&id).map(|held| &held.group.topic.name)
     }
 
     /// Settles the event `id`; `attempt` refuses when the event was delivered again since.
     pub fn ack(&mut self, id: EventId, attempt: Option<u32>) -> Result<()> {
-        self.settle(id, attempt, Delivery::ack)
+        self.settle(id, attempt, |held| held.group.ack(held.lease))
     }
 
     /// Hands the event `id` back as failed.
@@ -129,22 +144,23 @@ impl ById {
         delay: Option<Millis>,
         reason: &str,
     ) -> Result<()> {
-        self.settle(id, attempt, |delivery| match delay {
-            Some(delay) => delivery.nack_after(delay, reason),
-            None => delivery.nack(reason),
-        })
+        if let Some(delay) = delay {
+            check_delay("delay_ms", delay)?;
+        }
+        self.settle(id, attempt, |held| held.group.nack(held.lease, delay, reason))
     }
 
     /// Puts the deadline of the event `id` off; see [`Delivery::extend`].
     pub fn extend(&mut self, id: EventId, attempt: Option<u32>, extend_ms: Millis) -> Result<Millis> {
-        self.find(id, attempt)?.extend(extend_ms)
+        check_delay("extend_ms", extend_ms)?;
+        let held = self.find(id, attempt)?;
+        held.group.extend(held.lease, extend_ms)
     }
 
-    fn find(&self, id: EventId, attempt: Option<u32>) -> Result<&Delivery> {
-        let delivery = self.in_hand.get(&id);
-        let delivery =
-            delivery.filter(|delivery| attempt.is_none_or(|attempt| attempt == delivery.attempt()));
-        delivery.ok_or_else(|| {
+    fn find(&self, id: EventId, attempt: Option<u32>) -> Result<&InHand> {
+        let held = self.in_hand.get(&id);
+        let held = held.filter(|held| attempt.is_none_or(|attempt| attempt == held.lease.attempt));
+        held.ok_or_else(|| {
             let attempt = attempt.map(|attempt| format!(" (attempt {attempt})")).unwrap_or_default();
             Error::unknown_id(format!("event {id}{attempt} is not held by this subscription")).with_id(id)
         })
@@ -154,7 +170,7 @@ impl ById {
         &mut self,
         id: EventId,
         attempt: Option<u32>,
-        how: impl FnOnce(&Delivery) -> Result<()>,
+        how: impl FnOnce(&InHand) -> Result<()>,
     ) -> Result<()> {
         let settled = how(self.find(id, attempt)?);
         // A request that was bad in itself leaves the lease as it is; everything else ends it.

@@ -31,6 +31,7 @@ pub struct Subscribe {
     target: Target,
     from: Position,
     filter: Option<Filter>,
+    max_bytes: usize,
 }
 
 /// What to subscribe to, as the caller wrote it.
@@ -90,7 +91,8 @@ pub(crate) fn check_label(label: &str) -> Result<()> {
 
 impl Subscribe {
     pub(crate) fn new(engine: Arc<Engine>, target: Target) -> Self {
-        Self { engine, target, from: Position::Latest, filter: None }
+        let max_bytes = engine.config.member_bytes;
+        Self { engine, target, from: Position::Latest, filter: None, max_bytes }
     }
 
     /// Where to start; for a group this only places a new one.
@@ -105,10 +107,16 @@ impl Subscribe {
         self
     }
 
+    /// The most bytes of events that wait for this subscriber; [`Config::member_bytes`](crate::Config) unless set.
+    pub fn max_bytes(mut self, max_bytes: usize) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
     /// Joins a durable group: each event goes to one of its members, until it is acked.
     pub fn group(self, name: &str) -> SubscribeGroup {
         let config = &self.engine.config;
-        let (ack_timeout, max_bytes) = (config.ack_timeout, config.member_bytes);
+        let (ack_timeout, max_bytes) = (config.ack_timeout, self.max_bytes);
         let member = MemberOptions { ack_timeout, max_bytes, ..MemberOptions::default() };
         let request = GroupRequest { filter: self.filter, ..GroupRequest::default() };
         SubscribeGroup {
@@ -137,7 +145,8 @@ impl Subscribe {
     /// # bus.stop().await }
     /// ```
     pub async fn watch(self) -> Result<Watch> {
-        Watch::open(self.engine, self.target.check()?, self.from, self.filter.unwrap_or_default()).await
+        let filter = self.filter.unwrap_or_default();
+        Watch::open(self.engine, self.target.check()?, self.from, filter, self.max_bytes).await
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// One read of the store.
+/// One read of the store, at most.
 const BLOCK: ReadLimit = ReadLimit { events: 256, bytes: 1 << 20 };
 /// A watcher that has reached the tail may fall this far behind what is kept in memory and still read it from the
 /// store; beyond, it goes on at the newest.
@@ -32,6 +32,7 @@ pub struct Watch {
     queue: VecDeque<Watched>,
     filter: Filter,
     signal: Arc<Signal>,
+    block: ReadLimit,
 }
 
 /// What a watcher gets.
@@ -79,6 +80,7 @@ impl Watch {
         target: Checked,
         from: Position,
         filter: Filter,
+        max_bytes: usize,
     ) -> Result<Self> {
         engine.check_running()?;
         let cover = match target {
@@ -103,6 +105,7 @@ impl Watch {
             queue: VecDeque::new(),
             filter,
             signal,
+            block: ReadLimit { bytes: BLOCK.bytes.min(max_bytes), ..BLOCK },
         };
         for topic in known {
             if watch.signal.cover.covers(&topic.name) {
@@ -165,7 +168,7 @@ impl Watch {
         let last = feed.topic.last();
         let mut block = VecDeque::new();
         let waiter = || Some(Waiter::Watch(Arc::downgrade(&feed.wake)));
-        match feed.topic.read(feed.pos, BLOCK, &mut block, waiter) {
+        match feed.topic.read(feed.pos, self.block, &mut block, waiter) {
             TailRead::CaughtUp => {
                 feed.live = true;
                 return Ok(false);
@@ -178,7 +181,7 @@ impl Watch {
                 return Ok(true);
             }
             TailRead::Behind => {
-                let read = self.engine.store.read(&feed.topic.name, feed.pos, BLOCK).await;
+                let read = self.engine.store.read(&feed.topic.name, feed.pos, self.block).await;
                 block = read.map_err(refused)?.into();
             }
         }

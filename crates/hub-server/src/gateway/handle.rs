@@ -1,8 +1,8 @@
 //! Carrying out requests.
 
+use super::deadlines::runs_out;
 use super::publishing::Answer;
 use super::request::{Corr, Ids, Name, Options, Request};
-use super::deadlines::runs_out;
 use super::session::{Done, Phase, Session, Subscribed, Who};
 use super::subscriptions::{Feed, Reads, Watching};
 use crate::acl::{Action, Target};
@@ -344,8 +344,9 @@ impl Session {
             Some(settled) => settled,
             None if candidates.is_empty() => Err(not_subscribed(of)),
             None => {
-                let msg =
-                    format!("event {id} is not held by this subscription: it is settled, or its time ran out");
+                let msg = format!(
+                    "event {id} is not held by this subscription: it is settled, or its time ran out"
+                );
                 Err(Error::unknown_id(msg).with_id(id))
             }
         }
@@ -359,13 +360,7 @@ impl Session {
         id: EventId,
         act: impl FnOnce(&mut ById) -> Result<T>,
     ) -> Option<Result<T>> {
-        let (at, feed) = self.subscriptions.holding(candidates, of, id)?;
-        let settled = act(feed);
-        if feed.has_freed() {
-            // Another event with the same id has waited for this one.
-            self.subscriptions.again(at);
-        }
-        Some(settled)
+        self.subscriptions.holding(candidates, of, id).map(act)
     }
 
     /// Answers when it failed, and when an answer was asked for.

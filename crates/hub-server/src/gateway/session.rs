@@ -5,7 +5,8 @@
 //! them has something.
 
 use super::alarm::Alarm;
-use super::answer::{Lease, Writer};
+use super::answer::Writer;
+use super::deadlines::ping_interval;
 use super::publishing::{Answer, Publishing};
 use super::request::{self, Corr, Name};
 use super::subscriptions::{Feed, Reads, Subscriptions};
@@ -15,10 +16,9 @@ use crate::auth::Identity;
 use crate::limits::Meter;
 use crate::settings::Settings;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Sink, Stream};
-use hub_core::{Millis, TopicName, Watched};
+use hub_core::{Millis, TopicName};
 use hub_proto::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -316,7 +316,8 @@ impl Session {
         self.heard = true;
         match message {
             Message::Text(text) => {
-                let (corr, is_publish, request) = request::read(&text.into(), self.settings.limits.batch_events);
+                let (corr, is_publish, request) =
+                    request::read(&text.into(), self.settings.limits.batch_events);
                 // Whatever it is, it costs something before it is looked at.
                 let request = match request {
                     Ok(request) => self.charge(&request).map(|()| request),

@@ -184,12 +184,16 @@ impl Subscriptions {
     pub fn candidates(&self, name: &Name) -> Vec<u32> {
         let named = self.by_name.get(name).copied();
         let wide = name.group.as_ref().and_then(|group| self.by_group.get(group));
-        let covering = wide.into_iter().flatten().copied().filter(|&at| Some(at) != named && self.covers(at, &name.topic));
+        let covering = wide
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(|&at| Some(at) != named && self.covers(at, &name.topic));
         named.into_iter().chain(covering).collect()
     }
 
     /// The one of some that holds the event `id`: by its own name whatever the event's topic is, else by that.
-    pub fn holding(&mut self, candidates: &[u32], name: &Name, id: EventId) -> Option<(u32, &mut ById)> {
+    pub fn holding(&mut self, candidates: &[u32], name: &Name, id: EventId) -> Option<&mut ById> {
         let holds = |at: &u32| match self.slots[*at as usize].as_ref() {
             Some(Subscription { name: own, feed: Feed::Group(feed), .. }) => {
                 feed.topic_of(id).is_some_and(|of| own == name || of.as_str() == name.topic)
@@ -198,7 +202,7 @@ impl Subscriptions {
         };
         let at = candidates.iter().copied().find(|at| holds(at))?;
         match self.slots[at as usize].as_mut().map(|slot| &mut slot.feed) {
-            Some(Feed::Group(feed)) => Some((at, feed)),
+            Some(Feed::Group(feed)) => Some(feed),
             _ => None,
         }
     }
