@@ -216,13 +216,14 @@ fn policies() -> impl Strategy<Value = Policy> {
     prop::collection::vec(rules(), 0..6).prop_map(Policy::new)
 }
 
-/// Every topic of up to five segments, of those the patterns name and one that they do not.
+/// Every topic of up to seven segments, of those the patterns name and one that they do not. Where one pattern of at most
+/// four segments does not contain another, one of these shows it.
 fn topics() -> &'static [String] {
     static TOPICS: std::sync::OnceLock<Vec<String>> = std::sync::OnceLock::new();
     TOPICS.get_or_init(|| {
         let mut topics: Vec<String> = ["a", "b", "x"].map(String::from).to_vec();
         let mut from = 0;
-        for _ in 1..5 {
+        for _ in 1..7 {
             let longer: Vec<String> = topics[from..]
                 .iter()
                 .flat_map(|topic| ["a", "b", "x"].map(|segment| format!("{topic}.{segment}")))
