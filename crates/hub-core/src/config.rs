@@ -12,6 +12,8 @@ pub struct Config {
     pub max_payload: usize,
     /// How many topics publishers and subscribers can bring into being.
     pub max_topics: usize,
+    /// How many groups there may be over all topics; a subscription to a pattern or a list counts as one more.
+    pub max_groups: usize,
     /// How long ids are remembered at least.
     pub dedupe_window: Millis,
     /// Groups without members are deleted after so many days; 0: never.
@@ -44,6 +46,7 @@ impl Default for Config {
             topics: Vec::new(),
             max_payload: limits::PAYLOAD_BYTES,
             max_topics: limits::TOPICS,
+            max_groups: limits::GROUPS,
             dedupe_window: DAY,
             group_expire_days: 30,
             ack_timeout: 30_000,
@@ -84,9 +87,10 @@ impl Config {
 
     /// Refuses values that cannot work, by name.
     pub fn check(&self) -> Result<()> {
-        let positive: [(&str, u64); 9] = [
+        let positive: [(&str, u64); 10] = [
             ("max_payload", self.max_payload as u64),
             ("max_topics", self.max_topics as u64),
+            ("max_groups", self.max_groups as u64),
             ("ack_timeout", self.ack_timeout),
             ("max_parked", self.max_parked as u64),
             ("member_bytes", self.member_bytes as u64),

@@ -52,6 +52,8 @@ pub(crate) struct Engine {
     members: AtomicU64,
     /// Topics that publishers and subscribers brought into being; the hub's own do not count.
     user_topics: AtomicUsize,
+    /// Groups, and subscriptions to several topics.
+    groups: AtomicUsize,
     /// The wall clock and the steady clock when the hub started.
     started: (Millis, Millis),
 }
@@ -137,6 +139,7 @@ impl Engine {
             ids,
             members: AtomicU64::new(1),
             user_topics: AtomicUsize::new(0),
+            groups: AtomicUsize::new(0),
             started,
         })
     }
@@ -159,8 +162,7 @@ impl Engine {
                 self.user_topics.fetch_add(1, Relaxed);
                 self.insert(name, Bounds::default())
             });
-            let group = Group::new(self.clone(), topic.clone(), stored, record_dirty);
-            topic.groups.write().insert(group.name.clone(), group);
+            self.add_group(&Group::new(self.clone(), topic, stored, record_dirty));
         }
         self.fans.restore(self, image.subscriptions, now);
     }
@@ -208,6 +210,41 @@ impl Engine {
         counted.map(drop).map_err(|_| {
             Error::bad_request(format!("there are {max} topics, which is the limit; use an existing one"))
         })
+    }
+
+    /// Refuses so many more groups if there is no room for them.
+    pub fn check_groups(&self, more: usize) -> Result<()> {
+        let (there, max) = (self.groups.load(Relaxed), self.config.max_groups);
+        if more == 0 || there.saturating_add(more) <= max {
+            return Ok(());
+        }
+        Err(Error::bad_request(format!(
+            "there are {there} groups, and this would make {more} more: the limit is {max}; delete those that nobody needs"
+        )))
+    }
+
+    /// A group or a subscription to several topics is there.
+    pub fn count_group(&self) {
+        self.groups.fetch_add(1, Relaxed);
+    }
+
+    /// It is gone.
+    pub fn uncount_group(&self) {
+        self.groups.fetch_sub(1, Relaxed);
+    }
+
+    /// Adds a group to its topic.
+    pub fn add_group(&self, group: &Arc<Group>) {
+        if group.topic.groups.write().insert(group.name.clone(), group.clone()).is_none() {
+            self.count_group();
+        }
+    }
+
+    /// Takes a group out of its topic.
+    pub fn remove_group(&self, group: &Group) {
+        if group.topic.groups.write().remove(&group.name).is_some() {
+            self.uncount_group();
+        }
     }
 
     /// Adds a topic that is not there. Only [`Fans::birth`] and [`restore`](Self::restore) call it.

@@ -89,7 +89,7 @@ impl Fan {
         };
         let stored = StoredGroup { record, state: GroupState::default() };
         let group = Group::new(engine.clone(), topic.clone(), stored, true);
-        topic.groups.write().insert(name.clone(), group.clone());
+        engine.add_group(&group);
         group
     }
 }
@@ -134,6 +134,8 @@ impl Fans {
             return Ok(topic);
         }
         if by == By::User {
+            // Without this, a few subscriptions to patterns would multiply with every topic.
+            engine.check_groups(inner.fans.values().filter(|fan| fan.cover.covers(name)).count())?;
             engine.count_topic()?;
         }
         let topic = engine.insert(name.clone(), Bounds { first: 1, ..Bounds::default() });
@@ -167,7 +169,9 @@ impl Fans {
                 _ => Cover::List(record.topics.clone()),
             };
             let at = (record.label.clone(), record.group.clone());
-            inner.fans.insert(at, Fan::new(record, cover));
+            if inner.fans.insert(at, Fan::new(record, cover)).is_none() {
+                engine.count_group();
+            }
         }
         for topic in engine.topics() {
             for fan in inner.fans.values().filter(|fan| fan.cover.covers(&topic.name)) {
@@ -200,7 +204,10 @@ impl Fans {
         for topic in engine.topics().into_iter().filter(|topic| fan.cover.covers(&topic.name)) {
             fan.group(engine, &topic);
         }
-        inner.fans.insert((fan.record.label.clone(), fan.record.group.clone()), fan);
+        let at = (fan.record.label.clone(), fan.record.group.clone());
+        if inner.fans.insert(at, fan).is_none() {
+            engine.count_group();
+        }
     }
 
     /// The groups that go with a subscription: those it made and no other one drives.
@@ -217,7 +224,9 @@ impl Fans {
         for group in Self::groups(engine, fan) {
             fan.members.keys().for_each(|&id| group.leave(id, false));
         }
-        inner.fans.remove(&(label.to_owned(), group.clone()));
+        if inner.fans.remove(&(label.to_owned(), group.clone())).is_some() {
+            engine.uncount_group();
+        }
         driven
     }
 

@@ -33,6 +33,8 @@ pub const REASON_BYTES: usize = 4096;
 pub const MAX_DELAY_MS: u64 = 12 * 60 * 60 * 1000;
 /// Most topics in one hub.
 pub const TOPICS: usize = 100_000;
+/// Most groups in one hub, over all topics.
+pub const GROUPS: usize = 100_000;
 /// Events a scan answers when no limit is given.
 pub const SCAN_DEFAULT: usize = 1000;
 /// Most events one scan answers.

@@ -236,6 +236,7 @@ fn bus(found: &Found, mistakes: &mut Mistakes) -> BusConfig {
     let mut bus = BusConfig::default();
     found.take("limits.max_payload", &mut bus.max_payload);
     found.take("limits.max_topics", &mut bus.max_topics);
+    found.take("limits.max_groups", &mut bus.max_groups);
     found.take("limits.max_parked", &mut bus.max_parked);
     found.take("limits.ack_timeout", &mut bus.ack_timeout);
     found.take("limits.publish_timeout", &mut bus.publish_timeout);

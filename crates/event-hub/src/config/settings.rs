@@ -173,6 +173,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     set("limits.max_payload", Kind::Size(KIB, 64 * MIB), "1MiB", "the largest payload").fixed(),
     set("limits.max_topics", Kind::Count(1, 10_000_000), "100000", "topics in all").fixed(),
+    set("limits.max_groups", Kind::Count(1, 100_000_000), "100000", "groups over all topics").fixed(),
     set(
         "limits.max_parked",
         Kind::Count(1, 10_000_000),

@@ -55,6 +55,7 @@ impl Joining {
         if let Some(group) = topic.group(name) {
             return self.adapt(&group);
         }
+        self.engine.check_groups(1)?;
         let options = self.request.over(&GroupOptions::default());
         let stored = self.new_group(topic, name, &options, false).await?;
         self.engine.committer.write(records_of(&stored), self.engine.clock.steady()).await?;
@@ -138,6 +139,7 @@ impl Joining {
                 None => new.push((topic.clone(), self.new_group(&topic, name, &options, true).await?)),
             }
         }
+        engine.check_groups(new.len() + usize::from(old.is_none()))?;
         let mut records: Vec<Record> = new.iter().flat_map(|(_, stored)| records_of(stored)).collect();
         records.push(Record::Subscription(record.clone()));
         engine.committer.write(records, engine.clock.steady()).await?;
@@ -215,10 +217,8 @@ fn records_of(stored: &StoredGroup) -> Vec<Record> {
     std::iter::once(Record::Group(record.clone())).chain(progress).collect()
 }
 
-fn insert(engine: &Arc<Engine>, topic: &Arc<Topic>, stored: StoredGroup) -> Arc<Group> {
-    let group = Group::new(engine.clone(), topic.clone(), stored, false);
-    topic.groups.write().insert(group.name.clone(), group.clone());
-    group
+fn insert(engine: &Arc<Engine>, topic: &Arc<Topic>, stored: StoredGroup) {
+    engine.add_group(&Group::new(engine.clone(), topic.clone(), stored, false));
 }
 
 /// What is deleted. Topics and labels are written alike, so it has to be said.
@@ -291,7 +291,7 @@ async fn delete_fan(
     let mut driven = engine.fans.remove(engine, label, name, &deleted(name));
     driven.retain(|group| !kept.iter().any(|kept| Arc::ptr_eq(kept, group)));
     kept.iter().for_each(|group| group.set_free());
-    Ok(remove(&driven))
+    Ok(remove(engine, &driven))
 }
 
 async fn delete_one(
@@ -311,7 +311,7 @@ async fn delete_one(
         return Ok(0);
     }
     write_gone(engine, Vec::new(), std::slice::from_ref(&group)).await?;
-    Ok(remove(&[group]))
+    Ok(remove(engine, &[group]))
 }
 
 /// Deletes the groups called `name` that a subscription made on `topics` and drives no more. Those that cannot be deleted
@@ -323,7 +323,7 @@ async fn delete_driven(engine: &Arc<Engine>, topics: Vec<Arc<Topic>>, name: &Gro
     stay.iter().for_each(|group| group.set_free());
     let written = write_gone(engine, Vec::new(), &go).await;
     match &written {
-        Ok(()) => drop(remove(&go)),
+        Ok(()) => drop(remove(engine, &go)),
         Err(_) => go.iter().for_each(|group| group.set_free()),
     }
     written
@@ -346,9 +346,9 @@ async fn write_gone(engine: &Engine, mut records: Vec<Record>, groups: &[Arc<Gro
     written
 }
 
-fn remove(groups: &[Arc<Group>]) -> usize {
+fn remove(engine: &Engine, groups: &[Arc<Group>]) -> usize {
     for group in groups {
-        group.topic.groups.write().remove(&group.name);
+        engine.remove_group(group);
         group.delete(&deleted(&group.name));
     }
     groups.len()

@@ -89,6 +89,53 @@ async fn topics_of_users_are_limited() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn groups_are_limited_over_all_topics() {
+    let world = World::with(Config { max_groups: 4, ..Config::default() }).await;
+    let bus = &world.bus;
+    for topic in ["a.x", "a.y", "b"] {
+        world.fill(topic, [1]).await;
+    }
+    let open = async |topic: &str, group: &str| {
+        bus.subscribe(topic).group(group).open().await.map(hub_core::Subscription::close)
+    };
+    // Two groups and the subscription itself.
+    open("a.*", "g").await.unwrap();
+    let error = open("a.*", "h").await.unwrap_err();
+    assert_eq!(error.code, Code::BadRequest);
+    assert!(error.msg.contains("there are 3 groups") && error.msg.contains("the limit is 4"), "{error}");
+    assert!(bus.subscription("a.*", "h").is_none() && bus.group("a.x", "h").is_none());
+    open("b", "g").await.unwrap();
+    assert_eq!(code(open("b", "h").await), Code::BadRequest);
+    assert_eq!(code(open("nothing.*", "g").await), Code::BadRequest, "also one that covers nothing yet");
+    open("b", "g").await.unwrap();
+    open("a.*", "g").await.unwrap();
+
+    // A topic that would bring groups along is not made; others are.
+    assert_eq!(refused(bus.publish("a.z", json!(1))).await.0, Code::BadRequest);
+    world.fill("c", [1]).await;
+    world.fill("a.x", [2]).await;
+
+    bus.delete_group("a.*", "g").await.unwrap();
+    for group in ["h", "i", "j"] {
+        open("b", group).await.unwrap();
+    }
+    assert_eq!(code(open("b", "k").await), Code::BadRequest);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_letters_are_written_whatever_groups_there_are() {
+    let world = World::with(Config { max_groups: 3, ..Config::default() }).await;
+    world.fill("t", [1]).await;
+    let _morgue = world.bus.subscribe("dlq.**").group("a").open().await.unwrap();
+    let _other = world.bus.subscribe("dlq.**").group("b").open().await.unwrap();
+    let join = world.bus.subscribe("t").group("g").from(Position::Earliest).max_attempts(1);
+    let mut sub = join.open().await.unwrap();
+    next(&mut sub).await.nack("no").unwrap();
+    world.clock.advance(100).await;
+    assert_eq!(world.bus.groups("dlq.t").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn settings_that_cannot_work_are_refused_by_name() {
     let open = async |config: Config| -> Result<Bus> {
         Bus::builder(MemoryStore::new()).config(config).open().await
@@ -96,6 +143,7 @@ async fn settings_that_cannot_work_are_refused_by_name() {
     let bad = [
         (Config { max_payload: 0, ..Config::default() }, "max_payload"),
         (Config { max_topics: 0, ..Config::default() }, "max_topics"),
+        (Config { max_groups: 0, ..Config::default() }, "max_groups"),
         (Config { ack_timeout: 0, ..Config::default() }, "ack_timeout"),
         (Config { max_parked: 0, ..Config::default() }, "max_parked"),
         (Config { member_bytes: 0, ..Config::default() }, "member_bytes"),
