@@ -4,6 +4,7 @@ use crate::config::build;
 use crate::secret;
 use anyhow::{Context, Result, anyhow, bail};
 use futures_util::{SinkExt, StreamExt};
+use hub_server::auth::Secret;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_conf
 
 /// How long a hub has to answer the connection and the token.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long it has for any other answer: a publish is answered within 20 s, if need be with `unavailable`.
+pub const ANSWER: Duration = Duration::from_secs(30);
 /// The largest frame that is taken from a hub.
 const FRAME_BYTES: usize = 64 << 20;
 
@@ -24,9 +27,17 @@ pub struct Target {
     #[arg(long, value_name = "URL", env = "EVENT_HUB_URL", help_heading = "Hub")]
     url: Option<String>,
 
-    /// The token [default: WS_TOKEN, or one made with the development secret of the data directory]
-    #[arg(long, value_name = "TOKEN", env = "EVENT_HUB_TOKEN", hide_env_values = true, help_heading = "Hub")]
-    token: Option<String>,
+    /// The token [default: for a hub on this machine WS_TOKEN, or one made with the development secret of the data
+    /// directory]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "EVENT_HUB_TOKEN",
+        hide_env_values = true,
+        help_heading = "Hub",
+        value_parser = hidden
+    )]
+    token: Option<Secret>,
 
     /// The data directory, for its development secret
     #[arg(
@@ -37,6 +48,10 @@ pub struct Target {
         help_heading = "Hub"
     )]
     data: PathBuf,
+}
+
+fn hidden(text: &str) -> Result<Secret, std::convert::Infallible> {
+    Ok(Secret::new(text))
 }
 
 impl Target {
@@ -50,15 +65,19 @@ impl Target {
     }
 
     fn token(&self, url: &str) -> Result<String> {
-        let given = self.token.clone().or_else(|| std::env::var("WS_TOKEN").ok());
-        if let Some(token) = given.filter(|token| !token.is_empty()) {
-            return Ok(token);
+        if let Some(token) = self.token.as_ref().map(Secret::expose).filter(|token| !token.is_empty()) {
+            return Ok(token.to_owned());
         }
         if !is_here(url) {
             bail!(
-                "no token for {url}: the development secret is for hubs on this machine only; give one with \
-                 EVENT_HUB_TOKEN or --token"
+                "no token for {}: WS_TOKEN and the development secret are for hubs on this machine only; give one with \
+                 EVENT_HUB_TOKEN or --token",
+                shown(url)
             );
+        }
+        // It is the secret of a hub, which is here; a client's own token is EVENT_HUB_TOKEN.
+        if let Some(token) = std::env::var("WS_TOKEN").ok().filter(|token| !token.is_empty()) {
+            return Ok(token);
         }
         let split = |text: String| text.split(',').map(|one| one.trim().to_owned()).collect::<Vec<_>>();
         let audience = std::env::var("JWT_AUD").map(split).unwrap_or_default();
@@ -140,7 +159,7 @@ impl Client {
         let url = target.url()?;
         let token = target.token(&url)?;
         let connected = tokio::time::timeout(PATIENCE, Self::open(&url, &token)).await;
-        connected.map_err(|_| anyhow!("{url} did not answer within {} s", PATIENCE.as_secs()))?
+        connected.map_err(|_| anyhow!("{} did not answer within {} s", shown(&url), PATIENCE.as_secs()))?
     }
 
     async fn open(url: &str, token: &str) -> Result<Self> {
@@ -152,7 +171,7 @@ impl Client {
         client.send(&serde_json::json!({ "op": "AUTH", "token": token, "corr": "auth" })).await?;
         loop {
             let Some(frame) = client.recv().await? else {
-                bail!("{url} closed the connection before it answered")
+                bail!("{} closed the connection before it answered", shown(url))
             };
             if frame.corr.as_deref() == Some("auth") || frame.op == "ERR" {
                 frame.ok()?;
@@ -164,7 +183,8 @@ impl Client {
     /// Sends a frame.
     pub async fn send(&mut self, frame: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(frame)?;
-        self.socket.send(Message::Text(text.into())).await.context("the connection to the hub is lost")
+        let sent = tokio::time::timeout(ANSWER, self.socket.send(Message::Text(text.into()))).await;
+        sent.map_err(|_| too_late())?.context("the connection to the hub is lost")
     }
 
     /// The next frame; `None` once the hub has closed the connection.
@@ -189,15 +209,35 @@ impl Client {
         }
     }
 
-    /// The next frame of a hub that has something to answer.
+    /// The next frame of a hub that has nothing to answer, however long that takes.
     pub async fn expect(&mut self) -> Result<Frame> {
         self.recv().await?.ok_or_else(|| anyhow!("the hub closed the connection before it answered"))
+    }
+
+    /// The next frame of a hub that has something to answer.
+    pub async fn answer(&mut self) -> Result<Frame> {
+        tokio::time::timeout(ANSWER, self.expect()).await.map_err(|_| too_late())?
     }
 
     /// Says goodbye.
     pub async fn close(mut self) {
         let _ = tokio::time::timeout(Duration::from_secs(1), self.socket.close(None)).await;
     }
+}
+
+/// What to say of a hub that takes too long.
+pub fn too_late() -> anyhow::Error {
+    anyhow!("the hub did not answer within {} s", ANSWER.as_secs())
+}
+
+/// A URL for people: without a password or a token that may be in it.
+fn shown(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let end = rest.find('/').unwrap_or(rest.len());
+    let host = rest[..end].rsplit('@').next().unwrap_or_default();
+    let colon = if scheme.is_empty() { "" } else { "://" };
+    format!("{scheme}{colon}{host}{}", &rest[end..])
 }
 
 /// Whether a URL leads to this machine. What is made with its secret must not go to another.
@@ -208,6 +248,7 @@ fn is_here(url: &str) -> bool {
 }
 
 fn explain(url: &str, error: &tungstenite::Error) -> anyhow::Error {
+    let url = shown(url);
     match error {
         tungstenite::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             anyhow!("no hub at {url}: start one with `event-hub serve`, or name another with --url")
@@ -235,6 +276,25 @@ pub fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_is_shown_without_what_may_be_secret() {
+        for (url, expected) in [
+            ("ws://127.0.0.1:8090/", "ws://127.0.0.1:8090/"),
+            ("wss://me:hunter2@hub.example/a@b?token=hunter2", "wss://hub.example/a@b"),
+            ("ws://a@b:hunter2@hub.example", "ws://hub.example"),
+            ("me:hunter2@hub", "hub"),
+        ] {
+            assert_eq!(shown(url), expected);
+        }
+    }
+
+    #[test]
+    fn a_token_is_in_no_debug_output() {
+        let token = Some(Secret::new("hunter2"));
+        let target = Target { url: None, token, data: PathBuf::new() };
+        assert!(!format!("{target:?}").contains("hunter2"));
+    }
 
     #[test]
     fn only_this_machine_is_here() {

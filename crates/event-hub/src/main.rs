@@ -62,10 +62,6 @@ fn main() -> ExitCode {
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),
     };
     done.unwrap_or_else(|error| {
-        if error.downcast_ref().is_some_and(text::is_closed_pipe) {
-            // Whoever read the output has seen enough.
-            return ExitCode::SUCCESS;
-        }
         eprintln!("error: {error:#}");
         ExitCode::from(COULD_NOT)
     })

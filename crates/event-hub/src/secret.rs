@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Its file in the data directory; the doctor knows the name, too.
 const NAME: &str = "dev-secret";
+/// Its file while it is written; the doctor knows this end of a name.
+const DRAFT: &str = "dev-secret.tmp";
 /// It is made of so many random bytes, written as hex.
 const BYTES: usize = 32;
 /// How long the token that `serve` prints holds.
@@ -62,11 +64,19 @@ pub fn load_or_make(data: &Path) -> Result<Secret> {
     let secret = random().context("no random bytes for a development secret")?;
     let path = data.join(NAME);
     let made = || -> io::Result<()> {
-        // Nobody else can have made it meanwhile, or put a link there.
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        // Whole or not at all: a start that is killed here must not leave half a secret, which the next would refuse.
+        let draft = data.join(DRAFT);
+        match std::fs::remove_file(&draft) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         file.write_all(secret.as_bytes())?;
         file.write_all(b"\n")?;
         file.sync_all()?;
+        // This replaces nothing, whatever somebody may have put there meanwhile.
+        std::fs::hard_link(&draft, &path)?;
+        std::fs::remove_file(&draft)?;
         File::open(data)?.sync_all()
     };
     made().with_context(|| format!("{} cannot be written", path.display()))?;
@@ -109,6 +119,16 @@ mod tests {
         let about = std::fs::metadata(data.path().join(NAME)).expect("it is there");
         assert_eq!(about.permissions().mode() & 0o777, 0o600);
         assert_eq!(load_or_make(data.path()).expect("it is kept"), made);
+        assert_eq!(std::fs::read_dir(data.path()).expect("a directory").count(), 1);
+    }
+
+    #[test]
+    fn half_a_secret_of_a_start_that_was_killed_is_in_nobodys_way() {
+        let data = tempfile::tempdir().expect("a directory");
+        std::fs::write(data.path().join(DRAFT), "half").expect("write");
+        let made = load_or_make(data.path()).expect("it is made");
+        assert_eq!(made.expose().len(), 64);
+        assert!(!data.path().join(DRAFT).exists());
     }
 
     #[test]

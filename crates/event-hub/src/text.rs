@@ -2,12 +2,22 @@
 
 use std::fmt::Write;
 use std::io::{self, Write as _};
+use std::process::ExitCode;
 
 /// Writes to standard output. A reader that went away is an error, not a panic.
 pub fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
+}
+
+/// Prints the last words of a command, which ends with `code`: also if nobody reads them. A reader that has seen enough
+/// must not turn a refusal into a success.
+pub fn finish(text: &str, code: u8) -> anyhow::Result<ExitCode> {
+    match print(text) {
+        Err(error) if !is_closed_pipe(&error) => Err(error.into()),
+        _ => Ok(ExitCode::from(code)),
+    }
 }
 
 /// Whether an error says that nobody reads the output any more.

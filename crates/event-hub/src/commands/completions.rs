@@ -1,6 +1,6 @@
 //! `event-hub completions SHELL`.
 
-use crate::text::print;
+use crate::text::finish;
 use anyhow::Result;
 use clap_complete::Shell;
 use std::process::ExitCode;
@@ -19,6 +19,5 @@ pub struct Args {
 pub fn run(args: &Args, mut program: clap::Command) -> Result<ExitCode> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut program, "event-hub", &mut text);
-    print(&String::from_utf8_lossy(&text))?;
-    Ok(ExitCode::SUCCESS)
+    finish(&String::from_utf8_lossy(&text), 0)
 }

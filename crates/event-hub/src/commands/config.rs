@@ -2,7 +2,7 @@
 
 use crate::config::sources::Flags;
 use crate::config::{Config, DEFAULT};
-use crate::text::{plural, print};
+use crate::text::{finish, plural};
 use anyhow::Result;
 use hub_server::Origins;
 use std::fmt::Write;
@@ -32,23 +32,18 @@ pub struct CheckArgs {
 /// Runs the command.
 pub fn run(command: &Command) -> Result<ExitCode> {
     let Command::Check(args) = command else {
-        print(DEFAULT)?;
-        return Ok(ExitCode::SUCCESS);
+        return finish(DEFAULT, 0);
     };
     let flags = Flags { config: args.file.clone(), ..Flags::default() };
     match Config::load(&flags, &|name| std::env::var_os(name)) {
-        Ok(config) => {
-            print(&summary(args.file.as_ref(), &config))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Ok(config) => finish(&summary(args.file.as_ref(), &config), 0),
         Err(mistakes) => {
             let mut text = String::new();
             for mistake in &mistakes.0 {
                 let _ = writeln!(text, "{mistake}");
             }
             let _ = writeln!(text, "{} found", plural(mistakes.0.len() as u64, "mistake"));
-            print(&text)?;
-            Ok(ExitCode::from(1))
+            finish(&text, 1)
         }
     }
 }

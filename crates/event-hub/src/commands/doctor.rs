@@ -1,7 +1,7 @@
 //! `event-hub doctor DIR`: what is wrong with a data directory, and repairs.
 
 use super::directory;
-use crate::text::{bytes, count, plural, print, stamp, wrap};
+use crate::text::{bytes, count, finish, plural, stamp, wrap};
 use anyhow::Result;
 use hub_store_embedded::doctor::report::{Finding, Severity};
 use hub_store_embedded::doctor::{self, Action, Repairs, Report};
@@ -77,8 +77,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else {
         words(&report, &actions)
     };
-    print(&text)?;
-    Ok(if report.healthy { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    finish(&text, u8::from(!report.healthy))
 }
 
 fn words(report: &Report, actions: &[Action]) -> String {

@@ -1,6 +1,6 @@
 //! `event-hub policy check FILE …`: which rule decides, and why the others before it do not.
 
-use crate::text::print;
+use crate::text::finish;
 use anyhow::{Context, Result, bail};
 use hub_proto::{GroupName, Pattern};
 use hub_server::acl::sib::{self, Sib};
@@ -84,8 +84,7 @@ pub fn run(command: &Command) -> Result<ExitCode> {
     let rules = read(&args.file)?;
     let question = Question { action, target, topic, group: args.group.as_ref().map(GroupName::as_str) };
     let (text, allowed) = question.explain(&rules);
-    print(&text)?;
-    Ok(ExitCode::from(u8::from(!allowed)))
+    finish(&text, u8::from(!allowed))
 }
 
 fn read(path: &Path) -> Result<Rules> {

@@ -3,7 +3,7 @@
 mod lines;
 
 use crate::client::{Client, Target, block_on};
-use crate::text::print;
+use crate::text::finish;
 use anyhow::{Context, Result, bail};
 use hub_proto::{EventId, TopicName};
 use serde::{Deserialize, Serialize};
@@ -136,7 +136,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             })
             .await?;
         let answer = loop {
-            let frame = client.expect().await?;
+            let frame = client.answer().await?;
             if frame.corr.as_deref() == Some("1") || frame.op == "ERR" {
                 break frame;
             }
@@ -146,8 +146,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         match answer {
             Ok(answer) => {
                 let receipt: Receipt = answer.read()?;
-                print(&format!("{}\n", serde_json::to_string(&receipt)?))?;
-                Ok(ExitCode::SUCCESS)
+                finish(&format!("{}\n", serde_json::to_string(&receipt)?), 0)
             }
             Err(error) => {
                 eprintln!("error: {error}");

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::config::sources::Flags;
 use crate::secret::developer_token;
-use crate::serving::{Running, run as serve, start};
+use crate::serving::{Running, Signals, run as serve, start};
 use crate::{log, text};
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -19,7 +19,8 @@ use std::process::ExitCode;
 /// SIGTERM and SIGINT stop it cleanly within 10 seconds, a second one at once. SIGHUP reads the configuration again: keys,
 /// rules, topics and limits change without a stop.
 ///
-/// Exit code: 0 after a clean stop, 1 after a second signal, 2 if it could not start.
+/// Exit code: 0 after a clean stop; 1 after one that was not: a second signal, a port that broke, or acks of the last
+/// moments that may not be saved; 2 if it could not start.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -37,12 +38,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     let served = runtime.block_on(async {
-        let running = start(config).await?;
-        serve(running, &args.flags, |running| say_ready(running, args.json)).await
+        // Before anything is opened: a stop in the middle of that is a stop, too.
+        let mut signals = Signals::new().context("listening for signals")?;
+        let running = tokio::select! {
+            running = start(config) => running?,
+            by = signals.end() => {
+                tracing::info!(by, "stopped before it was ready");
+                return Ok(ExitCode::SUCCESS);
+            }
+        };
+        serve(running, signals, &args.flags, |running| say_ready(running, args.json)).await
     });
     // Whatever still hangs has had its time.
     runtime.shutdown_background();
-    served.map(|()| ExitCode::SUCCESS)
+    served
 }
 
 fn say_ready(running: &Running, as_json: bool) -> Result<()> {

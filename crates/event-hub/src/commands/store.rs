@@ -1,7 +1,7 @@
 //! `event-hub store …`: looking at the embedded store.
 
 use super::directory;
-use crate::text::{bytes, count, plural, print, table, time};
+use crate::text::{bytes, count, finish, plural, table, time};
 use anyhow::Result;
 use hub_store_embedded::doctor::{self, Stat};
 use std::fmt::Write;
@@ -36,8 +36,7 @@ pub fn run(command: &Command) -> Result<ExitCode> {
     let Command::Stat(args) = command;
     let stat = doctor::stat(&directory(&args.directory, true)?)?;
     let text = if args.json { serde_json::to_string_pretty(&stat)? + "\n" } else { words(&stat) };
-    print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    finish(&text, 0)
 }
 
 fn words(stat: &Stat) -> String {

@@ -2,7 +2,7 @@
 
 mod line;
 
-use crate::client::{Client, Frame, Target, block_on};
+use crate::client::{ANSWER, Client, Frame, Target, block_on, too_late};
 use crate::config::units;
 use crate::text::{is_closed_pipe, plural, print};
 use anyhow::{Result, bail};
@@ -199,14 +199,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 async fn follow(args: &Args, client: &mut Client) -> Result<End> {
     let mut ended = std::pin::pin!(ended());
+    let (mut late, mut answered) = (std::pin::pin!(tokio::time::sleep(ANSWER)), false);
     let mut seen = 0;
     loop {
         let frame = tokio::select! {
             biased;
             () = &mut ended => return Ok(End::Wanted),
+            () = &mut late, if !answered => return Err(too_late()),
             frame = client.recv() => frame?,
         };
         let Some(frame) = frame else { bail!("the hub closed the connection") };
+        answered |= frame.corr.as_deref() == Some("subscribe");
         match frame.op.as_str() {
             "EVENT" => match show(args, &frame) {
                 Ok(id) => {

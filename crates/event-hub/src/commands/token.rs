@@ -2,7 +2,7 @@
 
 use crate::config::{build::read_secret, units};
 use crate::secret;
-use crate::text::print;
+use crate::text::finish;
 use anyhow::{Context, Result, anyhow, bail};
 use hub_server::acl::sib::Sib;
 use hub_server::acl::{Effect, Policy, Rule};
@@ -98,8 +98,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         ttl: args.ttl.0,
     };
     let secret = secret_of(args.secret_file.as_deref(), &args.data)?;
-    print(&format!("{}\n", mint(&secret, &claims)))?;
-    Ok(ExitCode::SUCCESS)
+    finish(&format!("{}\n", mint(&secret, &claims)), 0)
 }
 
 fn secret_of(file: Option<&Path>, data: &Path) -> Result<Secret> {

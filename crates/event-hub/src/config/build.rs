@@ -9,6 +9,7 @@ use hub_server::acl::Policy;
 use hub_server::acl::sib::Sib;
 use hub_server::auth::{AuthConfig, Secret};
 use hub_server::limits::Limits;
+use hub_server::net::{Tls, TlsError};
 use hub_server::{Origins, Settings};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -102,6 +103,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         mistakes.add(found.origin("server.ops_port").or_else(|| found.origin("server.ws_port")), text);
     }
     let loopback = is_loopback(config.bind);
+    config.auth.exposed = !loopback;
     if !loopback && !config.auth.is_real() {
         let bind = config.bind;
         let only =
@@ -151,7 +153,22 @@ fn tls(found: &Found, mistakes: &mut Mistakes) -> Option<(PathBuf, PathBuf)> {
             mistakes.add(found.origin(has), format!("{has} is set and {lacks} is not; TLS needs both"));
         }
     }
-    cert.zip(key)
+    let (cert, key): (PathBuf, PathBuf) = cert.zip(key)?;
+    if let Err(error) = Tls::from_files(&cert, &key) {
+        let name = if is_the_keys(&error, &cert) { "server.tls_key" } else { "server.tls_cert" };
+        mistakes.add(found.origin(name), format!("{name}: {error}"));
+    }
+    Some((cert, key))
+}
+
+/// Whether an error is about the file of the key.
+fn is_the_keys(error: &TlsError, cert: &Path) -> bool {
+    match error {
+        TlsError::Read { file, .. } | TlsError::NotPem { file, .. } => file != cert,
+        TlsError::NoKey(_) | TlsError::EncryptedKey(_) => true,
+        TlsError::BadKey { .. } | TlsError::NoPair { .. } => true,
+        _ => false,
+    }
 }
 
 fn auth(found: &Found, mistakes: &mut Mistakes) -> AuthConfig {
@@ -165,12 +182,27 @@ fn auth(found: &Found, mistakes: &mut Mistakes) -> AuthConfig {
     };
     found.take("auth.leeway", &mut auth.leeway_secs);
     found.take("auth.allow_no_exp", &mut auth.allow_no_exp);
-    if auth.jwks_url.is_some()
-        && let Err(error) = auth.check()
-    {
-        mistakes.add(found.origin("auth.jwks_url"), error.msg);
+    let mut checked = auth.clone();
+    if !auth.is_real() {
+        // `serve` makes one.
+        checked.secret = Some(Secret::new("a secret that is made at the start"));
+    }
+    if let Err(error) = checked.check() {
+        let (origin, text) = of_auth(found, &error.msg);
+        mistakes.add(origin, text);
     }
     auth
+}
+
+/// A mistake that begins with the name of a variable, with the setting of that name.
+fn of_auth(found: &Found, msg: &str) -> (Option<Origin>, String) {
+    let env = msg.split([' ', ':']).next().unwrap_or_default();
+    let Some(setting) = SETTINGS.iter().find(|setting| setting.env == Some(env)) else {
+        return (None, msg.to_owned());
+    };
+    let name = setting.name;
+    let origin = found.origin(name).or_else(|| found.origin(&format!("{name}_file")));
+    (origin, msg.replacen(env, &format!("{name} ({env})"), 1))
 }
 
 /// A secret as it is, or from its file. One of the environment counts more than a file's.

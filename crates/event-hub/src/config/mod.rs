@@ -28,7 +28,8 @@ use settings::{SETTINGS, Setting};
 use sources::{Environment, Flags};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use value::Value;
 
 /// The file that `config default` prints.
@@ -99,6 +100,29 @@ impl Config {
         sources::read(environment, flags, &mut found, &mut mistakes);
         let config = build::build(found, &mut mistakes);
         if mistakes.0.is_empty() { Ok(config) } else { Err(mistakes) }
+    }
+
+    /// Files with secrets that others can read: what to do about each.
+    pub fn open_files(&self) -> Vec<String> {
+        let mut files: Vec<(&str, &Path)> = Vec::new();
+        for name in ["auth.secret_file", "auth.static_token_file", "server.tls_key"] {
+            if let Some((Value::Path(path), _)) = self.values.get(name) {
+                files.push((name, path));
+            }
+        }
+        for name in ["auth.secret", "auth.static_token"] {
+            if let Some((_, Origin::File(path, _))) = self.values.get(name) {
+                files.push((name, path));
+            }
+        }
+        let open = |(name, path): (&str, &Path)| {
+            let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+            (mode & 0o044 != 0).then(|| {
+                let path = path.display();
+                format!("{path} ({name}) can be read by others (mode {mode:04o}): `chmod 600 {path}`")
+            })
+        };
+        files.into_iter().filter_map(open).collect()
     }
 
     /// Names of the settings that only a new start can change and that are not what they were.

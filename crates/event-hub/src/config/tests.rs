@@ -87,13 +87,14 @@ fn uncommented(text: &str) -> String {
 #[test]
 fn every_setting_is_in_the_default_file_with_its_default() {
     let written = Written::new(&uncommented(DEFAULT));
+    let pair = rcgen::generate_simple_self_signed(["hub.test".to_owned()]).unwrap();
     for (name, text) in [
         ("topics.sib", "(define-topic \"a\" {:retention-days 1})"),
         ("policy.sib", "(deny subscribe \"secret.**\")"),
         ("jwt-secret", "0123456789abcdef0123456789abcdef\n"),
         ("ws-token", "token"),
-        ("cert.pem", ""),
-        ("key.pem", ""),
+        ("cert.pem", &*pair.cert.pem()),
+        ("key.pem", &*pair.signing_key.serialize_pem()),
     ] {
         written.put(name, text);
     }

@@ -10,5 +10,5 @@ mod reload;
 mod run;
 mod start;
 
-pub use run::run;
+pub use run::{Signals, run};
 pub use start::{Running, start};

@@ -16,7 +16,7 @@ pub struct Changing {
 }
 
 impl Changing {
-    /// Reads the configuration again and goes by it; one that is not good changes nothing.
+    /// Reads the configuration again and goes by it; one that is not good changes nothing. It reads files, so it blocks.
     pub fn reload(&self, flags: &Flags) {
         match self.try_reload(flags) {
             Ok(()) => tracing::info!("configuration reloaded"),
@@ -44,15 +44,21 @@ impl Changing {
             config.auth.secret = Some(made.clone());
             config.auth.secret_is_made = true;
         }
-        config.auth.check().map_err(|error| anyhow!("{}", error.msg))?;
-        match (&self.tls, &config.tls) {
-            (Some(tls), Some((cert, key))) => tls.reload(cert, key)?,
-            (None, None) => {}
-            _ => restart.push("server.tls_cert"),
+        let auth = self.hub.auth().prepare(config.auth).map_err(|error| anyhow!("{}", error.msg))?;
+        let certificate = match (&self.tls, &config.tls) {
+            (Some(tls), Some((cert, key))) => Some((tls, tls.prepare(cert, key)?)),
+            (None, None) => None,
+            _ => {
+                restart.push("server.tls_cert");
+                None
+            }
+        };
+        // The last one that can fail. If it does, nothing has changed; after it nothing fails.
+        self.hub.bus().set_topics(config.bus.topics).map_err(|error| anyhow!("{}", error.msg))?;
+        self.hub.auth().commit(auth);
+        if let Some((tls, certificate)) = certificate {
+            tls.commit(certificate);
         }
-        // From here on nothing fails: what could was checked above.
-        self.hub.auth().reload(config.auth.clone()).map_err(|error| anyhow!("{}", error.msg))?;
-        self.hub.bus().set_topics(config.bus.topics.clone()).map_err(|error| anyhow!("{}", error.msg))?;
         self.hub.apply(config.settings);
         for name in restart {
             tracing::warn!(setting = name, "changed, but only a new start can apply it");

@@ -11,6 +11,7 @@ use hub_server::net::Tls;
 use hub_store_embedded::{EmbeddedStore, OpenError, Options};
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use tokio::net::TcpListener;
 
@@ -53,7 +54,7 @@ pub async fn start(mut config: Config) -> Result<Running> {
         }
     };
     let auth = Authenticator::new(config.auth.clone()).map_err(|error| anyhow!("{}", error.msg))?;
-    for warning in config.auth.warnings() {
+    for warning in config.open_files() {
         tracing::warn!("{warning}");
     }
     let mut registry = Registry::default();
@@ -91,8 +92,25 @@ async fn listen(address: SocketAddr, what: &str, flag: &str) -> Result<TcpListen
 async fn open(config: &Config) -> Result<EmbeddedStore> {
     let options = Options { segment_bytes: config.segment_bytes, ..Options::default() };
     let data = config.data.clone();
-    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(&data, options)).await;
+    let opened = tokio::task::spawn_blocking(move || {
+        let what = format!("making {}", data.display());
+        make(&data).map_err(|error| OpenError::Io { what, error })?;
+        EmbeddedStore::open(&data, options)
+    });
+    let opened = opened.await;
     opened.context("opening the store")?.or_else(|error| refused(&config.data, &error))
+}
+
+/// Makes a data directory that is not there, for this user only: nothing in it is encrypted. One that is there stays as it
+/// is.
+fn make(data: &Path) -> io::Result<()> {
+    if let Some(parent) = data.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    match std::fs::DirBuilder::new().mode(0o700).create(data) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn refused<T>(data: &Path, error: &OpenError) -> Result<T> {

@@ -34,6 +34,25 @@ fn every_mistake_is_listed_and_the_exit_code_says_so() {
 }
 
 #[test]
+fn certificates_are_read_and_the_right_setting_is_named() {
+    let place = Place::new();
+    let cert = place.write("cert.pem", "no certificate");
+    let file =
+        place.write("hub.toml", &format!("[server]\ntls_cert = \"{cert}\"\ntls_key = \"nowhere.pem\"\n"));
+    run_with(&["config", "check", &file], &[])
+        .ends_with(1)
+        .says("hub.toml:2: server.tls_cert: no certificate in");
+}
+
+#[test]
+fn auth_is_checked_without_a_key_set_too() {
+    let token = "x".repeat(17 << 10);
+    run_with(&["config", "check"], &[("WS_TOKEN", &token)])
+        .ends_with(1)
+        .says("environment WS_TOKEN: auth.static_token (WS_TOKEN) is longer than the 16384 bytes");
+}
+
+#[test]
 fn serve_refuses_a_bad_setting_with_all_of_them() {
     let place = Place::new();
     let data = place.text("data");

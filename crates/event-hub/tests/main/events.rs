@@ -144,6 +144,71 @@ fn a_reader_that_went_away_ends_it_quietly() {
     pair.hub.stop();
 }
 
+/// Runs it with nobody who reads its output.
+fn unread(args: &[&str], input: Stdio) -> i32 {
+    let mut command = program(args, &[]);
+    let mut child = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    child.wait().unwrap().code().unwrap()
+}
+
+#[test]
+fn a_failure_stays_one_when_nobody_reads_the_output() {
+    let place = Place::new();
+    let policy = place.write("p.sib", "(allow publish \"a\")");
+    let check =
+        |topic| unread(&["policy", "check", &policy, "--action", "publish", "--topic", topic], Stdio::null());
+    assert_eq!((check("a"), check("b")), (0, 1));
+    let file = place.write("hub.toml", "[server]\nws_prot = 1\n");
+    assert_eq!(unread(&["config", "check", &file], Stdio::null()), 1);
+    assert_eq!(unread(&["config", "default"], Stdio::null()), 0);
+    let pair = Pair::new();
+    let lines = place.write("lines", "1\nno JSON\n");
+    let lines = std::fs::File::open(lines).unwrap();
+    assert_eq!(unread(&pair.args(&["publish", "t", "--lines"]), lines.into()), 1);
+    pair.hub.stop();
+}
+
+#[test]
+fn the_static_token_of_a_hub_goes_to_this_machine_only() {
+    let place = Place::new();
+    let data = place.text("data");
+    let hub = Hub::start(&place.path("data"), &[], &[("WS_TOKEN", "hunter2")]);
+    let environment = [("WS_TOKEN", "hunter2")];
+    let none = place.text("none");
+    run_with(&["publish", "t", "1", "--url", hub.ws(), "--data", &none], &environment).ends_with(0);
+    // A documentation address: nothing must be sent there.
+    let url = "ws://me:pass@192.0.2.1:1/";
+    let ran = run_with(&["publish", "t", "1", "--url", url, "--data", &data], &environment);
+    ran.ends_with(2);
+    assert!(ran.err.contains("no token for ws://192.0.2.1:1/"), "{}", ran.err);
+    hub.stop();
+}
+
+#[test]
+fn a_line_that_no_frame_can_hold_is_refused_and_the_others_are_not() {
+    let pair = Pair::new();
+    let input = format!("1\n\"{}\"\n3\n", "x".repeat(5 << 20));
+    let ran = pair.pipe(&["publish", "t", "--lines"], &input);
+    ran.ends_with(1);
+    assert!(ran.err.contains("line 2: ") && ran.err.contains("4 MiB of a frame"), "{}", ran.err);
+    assert_eq!(json(&ran.out)["published"], 2);
+    pair.hub.stop();
+}
+
+#[test]
+fn a_batch_that_never_fits_a_rate_is_sent_in_parts() {
+    let place = Place::new();
+    let file = place.write("hub.toml", "[limits]\nconnection_rate = 20\n");
+    let hub = Hub::start(&place.path("data"), &["--config", &file], &[]);
+    let pair = Pair { hub, data: place.text("data"), _place: place };
+    let input: String = (0..60).map(|n| format!("{n}\n")).collect();
+    let ran = pair.pipe(&["publish", "t", "--lines"], &input);
+    ran.ends_with(0);
+    assert_eq!(json(&ran.out)["published"], 60);
+    pair.hub.stop();
+}
+
 #[test]
 fn what_the_hub_refuses_is_told_and_ends_with_1() {
     let pair = Pair::new();

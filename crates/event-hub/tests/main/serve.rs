@@ -31,6 +31,24 @@ fn the_first_start_makes_a_secret_and_a_token_and_the_second_keeps_them() {
 }
 
 #[test]
+fn the_data_directory_is_its_owners_and_a_secret_that_others_can_read_is_told() {
+    let place = Place::new();
+    let data = place.path("new/data");
+    let secret = place.write("secret", &"x".repeat(40));
+    let file = place.write("hub.toml", &format!("[auth]\nsecret_file = \"{secret}\"\n"));
+    let start = |mode| {
+        std::fs::set_permissions(&secret, PermissionsExt::from_mode(mode)).unwrap();
+        Hub::start(&data, &["--config", &file], &[]).stop()
+    };
+    let log = start(0o644);
+    assert!(log.contains("secret (auth.secret_file) can be read by others (mode 0644): `chmod 600"), "{log}");
+    assert_eq!(std::fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
+    std::fs::set_permissions(&data, PermissionsExt::from_mode(0o755)).unwrap();
+    assert!(!start(0o600).contains("chmod"));
+    assert_eq!(std::fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o755, "it was there");
+}
+
+#[test]
 fn for_people_it_prints_addresses_and_a_token() {
     let place = Place::new();
     let args = ["serve", "--ws-port", "0", "--ops-port", "0", "--data", &place.text("data")];

@@ -55,6 +55,8 @@ pub struct AuthConfig {
     pub allow_no_exp: bool,
     /// `WS_TOKEN`: a token that may do everything, for development.
     pub static_token: Option<Secret>,
+    /// Others than this machine can reach the hub. Only [`AuthConfig::warnings`] asks.
+    pub exposed: bool,
 }
 
 impl Default for AuthConfig {
@@ -68,6 +70,7 @@ impl Default for AuthConfig {
             leeway_secs: 5,
             allow_no_exp: false,
             static_token: None,
+            exposed: false,
         }
     }
 }
@@ -146,6 +149,15 @@ impl AuthConfig {
         let mut warnings = Vec::new();
         if self.secret.as_ref().is_some_and(|secret| secret.0.len() < GOOD_SECRET_BYTES) {
             warnings.push("JWT_SECRET has fewer than 32 bytes: whoever has one token can guess it");
+        }
+        if self.static_token.as_ref().is_some_and(|token| token.0.len() < GOOD_SECRET_BYTES) {
+            warnings.push("WS_TOKEN has fewer than 32 bytes: it may be guessed, and it may do everything");
+        }
+        if self.exposed && self.static_token.is_some() {
+            warnings.push(
+                "WS_TOKEN is set on a hub that other machines can reach: it never runs out, may do everything, and who \
+                 has it cannot be told apart",
+            );
         }
         if self.jwks_url.as_deref().is_some_and(|url| Url::parse(url).is_ok_and(|url| !is_safe(&url))) {
             warnings.push(

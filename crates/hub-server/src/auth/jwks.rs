@@ -45,6 +45,8 @@ struct State {
     tried: Option<Millis>,
     /// The last request failed.
     failed: bool,
+    /// How often the set was expired: an answer to a request from before that says what was, and does not count.
+    generation: u64,
     flight: Option<Flight>,
 }
 
@@ -77,10 +79,10 @@ impl Jwks {
             (age, state.set.is_some(), state.failed)
         };
         if age >= STALE {
-            let flight = self.fetch();
+            self.fetch();
             // An issuer that does not answer must not hold up those whose keys are known.
             if !has_set || (age >= OLD && !failed) {
-                landed(flight).await;
+                self.renewed().await;
             }
         }
         self.newest().map(|newer| newer.set)
@@ -88,14 +90,29 @@ impl Jwks {
 
     /// The set after asking for a newer one, if that may be asked for now.
     pub(super) async fn newer(&self) -> Result<Newer> {
-        landed(self.fetch()).await;
+        self.renewed().await;
         self.newest()
+    }
+
+    /// Waits for the request that is under way or due. One that was ended because the set expired is made again.
+    async fn renewed(&self) {
+        loop {
+            let generation = self.shared.state.lock().generation;
+            landed(self.fetch()).await;
+            if self.shared.state.lock().generation == generation {
+                return;
+            }
+        }
     }
 
     /// Has the set renewed before it is next used, however young it is.
     pub(super) fn expire(&self) {
         let mut state = self.shared.state.lock();
         (state.fetched, state.tried, state.failed) = (None, None, false);
+        state.generation += 1;
+        if let Some(flight) = state.flight.take() {
+            flight.task.abort();
+        }
     }
 
     fn newest(&self) -> Result<Newer> {
@@ -118,10 +135,10 @@ impl Jwks {
         }
         state.tried = Some(now);
         let (over, done) = watch::channel(());
-        let shared = self.shared.clone();
+        let (shared, generation) = (self.shared.clone(), state.generation);
         // A task of its own: whoever caused it may go away, and others wait for it too.
         let task = tokio::spawn(async move {
-            shared.renew().await;
+            shared.renew(generation).await;
             drop(over);
         });
         state.flight = Some(Flight { done: done.clone(), task: task.abort_handle() });
@@ -138,10 +155,13 @@ impl Drop for Jwks {
 }
 
 impl Shared {
-    async fn renew(&self) {
+    async fn renew(&self, generation: u64) {
         let answer = self.source.fetch().await;
         let host = self.source.host();
         let mut state = self.state.lock();
+        if state.generation != generation {
+            return;
+        }
         state.failed = answer.is_err();
         match answer {
             Ok(set) => {

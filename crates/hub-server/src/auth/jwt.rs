@@ -27,23 +27,29 @@ impl Verifier {
         Ok(Self::with_jwks(config, clock, jwks.map(Arc::new)))
     }
 
-    /// One with another configuration. Keys of the same issuer stay, and are asked for again before they are next used.
+    /// One with another configuration. Keys of the same issuer stay.
     pub(super) fn reloaded(&self, config: AuthConfig) -> Result<Self> {
         let kept = self.jwks.as_ref().filter(|_| config.jwks_url == self.config.jwks_url);
         let Some(jwks) = kept else { return Self::new(config, self.clock.clone()) };
         config.check()?;
-        jwks.expire();
         Ok(Self::with_jwks(config, self.clock.clone(), Some(jwks.clone())))
     }
 
     fn with_jwks(config: AuthConfig, clock: Arc<dyn Clock>, jwks: Option<Arc<Jwks>>) -> Self {
-        for warning in config.warnings() {
-            tracing::warn!("{warning}");
-        }
         let static_token = config.static_token.as_ref().map(|token| hash(token.expose()));
         let secret =
             config.secret.as_ref().map(|secret| DecodingKey::from_secret(secret.expose().as_bytes()));
         Self { static_token, secret, jwks, config, clock }
+    }
+
+    /// From now on it counts: says what is weak, and has keys asked for again before they are next used.
+    pub(super) fn begin(&self) {
+        for warning in self.config.warnings() {
+            tracing::warn!("{warning}");
+        }
+        if let Some(jwks) = &self.jwks {
+            jwks.expire();
+        }
     }
 
     pub(super) fn config(&self) -> &AuthConfig {

@@ -58,6 +58,10 @@ pub struct Authenticator {
     shared: Arc<Shared>,
 }
 
+/// What [`Authenticator::prepare`] has made of a configuration.
+#[must_use = "nothing changes until it is committed"]
+pub struct Prepared(Verifier);
+
 struct Shared {
     // Replaced as a whole by a reload; whoever verifies at that moment ends with what it began with.
     verifier: RwLock<Arc<Verifier>>,
@@ -77,7 +81,9 @@ impl Authenticator {
     /// # Errors
     /// Those of [`AuthConfig::check`].
     pub fn with_clock(config: AuthConfig, clock: Arc<dyn Clock>) -> Result<Self> {
-        let verifier = RwLock::new(Arc::new(Verifier::new(config, clock)?));
+        let verifier = Verifier::new(config, clock)?;
+        verifier.begin();
+        let verifier = RwLock::new(Arc::new(verifier));
         Ok(Self { shared: Arc::new(Shared { verifier }) })
     }
 
@@ -87,9 +93,21 @@ impl Authenticator {
     /// # Errors
     /// Those of [`AuthConfig::check`]; then everything stays as it was.
     pub fn reload(&self, config: AuthConfig) -> Result<()> {
-        let verifier = self.verifier().reloaded(config)?;
-        *self.shared.verifier.write() = Arc::new(verifier);
-        Ok(())
+        self.prepare(config).map(|prepared| self.commit(prepared))
+    }
+
+    /// The part of a [`reload`](Self::reload) that can fail. Nothing changes yet.
+    ///
+    /// # Errors
+    /// Those of [`AuthConfig::check`].
+    pub fn prepare(&self, config: AuthConfig) -> Result<Prepared> {
+        self.verifier().reloaded(config).map(Prepared)
+    }
+
+    /// The part of a [`reload`](Self::reload) that cannot fail.
+    pub fn commit(&self, prepared: Prepared) {
+        prepared.0.begin();
+        *self.shared.verifier.write() = Arc::new(prepared.0);
     }
 
     /// Whether tokens are signed by somebody else's keys or with a secret that an operator chose. A secret that the hub made
@@ -125,6 +143,12 @@ impl Authenticator {
 
     fn verifier(&self) -> Arc<Verifier> {
         self.shared.verifier.read().clone()
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Prepared").field(self.0.config()).finish()
     }
 }
 

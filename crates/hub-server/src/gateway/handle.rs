@@ -6,7 +6,7 @@ use super::request::{Corr, Ids, Name, Options, Request};
 use super::session::{Done, Phase, Session, Subscribed, Who};
 use super::subscriptions::{Feed, Reads, Watching};
 use crate::acl::{Action, Target};
-use crate::auth::Identity;
+use crate::auth::{Identity, Secret};
 use hub_core::{ById, Submission};
 use hub_proto::{Code, Error, EventId, GroupName, NewEvent, Pattern, Result, TopicName, limits, shown};
 use tokio::time::Instant;
@@ -58,10 +58,9 @@ impl Session {
             Request::Resume(name) => self.set_paused(&corr, &name, false),
             Request::Auth { token } => {
                 let auth = self.hub.auth().clone();
-                self.job =
-                    Some(Box::pin(
-                        async move { Done::Identified(corr, auth.identify(token.as_deref()).await) },
-                    ));
+                self.job = Some(Box::pin(async move {
+                    Done::Identified(corr, auth.identify(token.as_ref().map(Secret::expose)).await)
+                }));
             }
         }
     }

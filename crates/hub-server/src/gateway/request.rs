@@ -3,6 +3,7 @@
 //! A frame is read once. Every field stays text until its operation is known, so a field that does not fit is named, and
 //! fields that an operation does not have are passed over, whatever is in them.
 
+use crate::auth::Secret;
 use bytes::Bytes;
 use hub_core::{Filter, GroupRequest, Ordering, Position};
 use hub_proto::{Code, Error, EventId, NewEvent, Result, limits, shown};
@@ -38,7 +39,7 @@ pub(crate) enum Ids {
 /// What a client asks for.
 #[derive(Debug)]
 pub(crate) enum Request {
-    Auth { token: Option<String> },
+    Auth { token: Option<Secret> },
     Publish(Box<NewEvent>),
     PublishAll(Vec<Result<NewEvent>>),
     Subscribe(Name, Box<Options>),
@@ -168,9 +169,9 @@ fn request(frame: &Bytes, fields: &Fields<'_>, batch_events: usize) -> Result<Re
         "UNSUBSCRIBE" => Request::Unsubscribe(name(fields)?),
         "PAUSE" => Request::Pause(name(fields)?),
         "RESUME" => Request::Resume(name(fields)?),
-        "AUTH" => Request::Auth {
-            token: fields.token.map(|raw| text("token", raw)).transpose()?.map(Cow::into_owned),
-        },
+        "AUTH" => {
+            Request::Auth { token: fields.token.map(|raw| text("token", raw)).transpose()?.map(Secret::new) }
+        }
         _ => {
             let msg = format!("op {} is unknown; there are {OPS}", shown(&op));
             return Err(Error::new(Code::UnknownOp, msg));

@@ -21,7 +21,7 @@ mod tls;
 
 pub(crate) use seat::Door;
 pub use seat::Seat;
-pub use tls::{Tls, TlsError};
+pub use tls::{PreparedTls, Tls, TlsError};
 
 use crate::Hub;
 use axum::Router;

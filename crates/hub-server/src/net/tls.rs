@@ -25,6 +25,10 @@ pub struct Tls {
 /// What new handshakes get.
 struct Current(RwLock<Arc<CertifiedKey>>);
 
+/// A certificate and its key that [`Tls::prepare`] has read.
+#[must_use = "nothing changes until it is committed"]
+pub struct PreparedTls(Arc<CertifiedKey>);
+
 /// Why there is no certificate. Nothing of a key is ever in it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -106,9 +110,20 @@ impl Tls {
     /// # Errors
     /// As [`Tls::from_files`]; then the old ones stay in use.
     pub fn reload(&self, cert: &Path, key: &Path) -> Result<(), TlsError> {
-        let read = read(cert, key, self.acceptor.config().crypto_provider())?;
-        *self.current.0.write() = read;
-        Ok(())
+        self.prepare(cert, key).map(|prepared| self.commit(prepared))
+    }
+
+    /// The part of a [`reload`](Self::reload) that can fail. Nothing changes yet.
+    ///
+    /// # Errors
+    /// As [`Tls::from_files`].
+    pub fn prepare(&self, cert: &Path, key: &Path) -> Result<PreparedTls, TlsError> {
+        read(cert, key, self.acceptor.config().crypto_provider()).map(PreparedTls)
+    }
+
+    /// The part of a [`reload`](Self::reload) that cannot fail.
+    pub fn commit(&self, prepared: PreparedTls) {
+        *self.current.0.write() = prepared.0;
     }
 
     pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
@@ -180,6 +195,12 @@ impl ResolvesServerCert for Current {
 impl fmt::Debug for Current {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Current").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PreparedTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedTls").finish_non_exhaustive()
     }
 }
 

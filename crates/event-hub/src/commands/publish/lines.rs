@@ -2,19 +2,25 @@
 
 use super::{Args, Opts};
 use crate::client::{Client, Frame};
-use crate::text::{count, print};
+use crate::text::{count, finish};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Events in a batch, and its bytes: well below what a hub takes.
+/// Events in a batch, and the bytes of its frame: well below what a hub takes.
 const BATCH_EVENTS: usize = 500;
-const BATCH_BYTES: usize = 512 << 10;
+const BATCH_BYTES: usize = 1 << 20;
+/// What a hub takes in one frame, unless it was told otherwise. A larger one would end the connection.
+const FRAME_BYTES: usize = 4 << 20;
+/// What a frame has besides its events, and an event besides its topic, its payload and its options.
+const AROUND: usize = 64;
+/// A batch that was refused is sent again after this at the earliest.
+const LEAST_WAIT: Duration = Duration::from_millis(50);
 /// What is read in one go.
 const READ_BYTES: usize = 256 << 10;
 /// Batches under way.
@@ -29,6 +35,25 @@ const TOLD: u64 = 10;
 struct Batch {
     payloads: Vec<(u64, Box<RawValue>)>,
     bytes: usize,
+    /// How often it was refused as too much at once.
+    refused: u32,
+}
+
+impl Batch {
+    fn has_room(&self, bytes: usize) -> bool {
+        self.payloads.len() < BATCH_EVENTS && self.bytes + bytes <= BATCH_BYTES
+    }
+
+    /// What is sent instead of a batch that was refused as too much at once: the same, or its halves if waiting did not
+    /// help. It may be more than the hub ever takes at once.
+    fn again(mut self) -> Vec<Self> {
+        self.refused += 1;
+        if self.refused < 2 || self.payloads.len() < 2 {
+            return vec![self];
+        }
+        let payloads = self.payloads.split_off(self.payloads.len() / 2);
+        [self.payloads, payloads].map(|payloads| Self { payloads, bytes: 0, refused: 1 }).into()
+    }
 }
 
 #[derive(Serialize)]
@@ -91,14 +116,24 @@ pub(super) async fn publish(args: &Args) -> Result<ExitCode> {
     let mut client = Client::connect(&args.target).await?;
     // As many batches again as are under way, and the reader waits.
     let (give, mut take) = mpsc::channel(IN_FLIGHT);
+    let opts = args.opts();
+    let around = serde_json::to_string(&opts)?.len() + args.topic.as_str().len() + AROUND;
     std::thread::Builder::new()
         .name("stdin".into())
-        .spawn(move || read(&give))
+        .spawn(move || read(&give, around))
         .context("reading standard input")?;
-    let opts = args.opts();
     let (mut sum, mut under_way) = (Sum::default(), BTreeMap::<u64, Batch>::new());
     let (mut next, mut more, mut progress) = (0, true, Progress::new());
-    while more || !under_way.is_empty() {
+    // Refused, to be sent again before anything new is.
+    let mut again = VecDeque::<Batch>::new();
+    while more || !under_way.is_empty() || !again.is_empty() {
+        while under_way.len() < IN_FLIGHT
+            && let Some(batch) = again.pop_front()
+        {
+            next += 1;
+            send(&mut client, args, &opts, next, &batch).await?;
+            under_way.insert(next, batch);
+        }
         tokio::select! {
             line = take.recv(), if more && under_way.len() < IN_FLIGHT => match line {
                 None => more = false,
@@ -110,7 +145,7 @@ pub(super) async fn publish(args: &Args) -> Result<ExitCode> {
                     under_way.insert(next, batch);
                 }
             },
-            frame = client.expect() => {
+            frame = next_frame(&mut client, !under_way.is_empty()) => {
                 let frame = frame?;
                 let Some(at) = frame.corr.as_ref().and_then(|corr| corr.parse().ok()) else {
                     frame.ok()?;
@@ -119,9 +154,9 @@ pub(super) async fn publish(args: &Args) -> Result<ExitCode> {
                 let Some(batch) = under_way.remove(&at) else { continue };
                 if frame.is_rate_limited() {
                     // Whatever was sent after it may have been taken: events of different batches can change places.
-                    tokio::time::sleep(Duration::from_millis(frame.retry_after_ms.unwrap_or(100))).await;
-                    send(&mut client, args, &opts, at, &batch).await?;
-                    under_way.insert(at, batch);
+                    let wait = Duration::from_millis(frame.retry_after_ms.unwrap_or(100));
+                    tokio::time::sleep(wait.max(LEAST_WAIT)).await;
+                    batch.again().into_iter().rev().for_each(|batch| again.push_front(batch));
                 } else {
                     settle(frame, &batch, &mut sum)?;
                 }
@@ -131,8 +166,12 @@ pub(super) async fn publish(args: &Args) -> Result<ExitCode> {
     }
     progress.wipe();
     client.close().await;
-    print(&format!("{}\n", serde_json::to_string(&sum)?))?;
-    Ok(if sum.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    finish(&format!("{}\n", serde_json::to_string(&sum)?), u8::from(sum.failed > 0))
+}
+
+/// The next frame: in time if the hub has something to answer.
+async fn next_frame(client: &mut Client, owes: bool) -> Result<Frame> {
+    if owes { client.answer().await } else { client.expect().await }
 }
 
 async fn send(client: &mut Client, args: &Args, opts: &Opts<'_>, at: u64, batch: &Batch) -> Result<()> {
@@ -165,8 +204,8 @@ fn settle(frame: Frame, batch: &Batch, sum: &mut Sum) -> Result<()> {
     Ok(())
 }
 
-/// Reads lines until there are no more, or nobody wants them.
-fn read(give: &mpsc::Sender<Line>) {
+/// Reads lines until there are no more, or nobody wants them. A frame has `around` bytes more for each.
+fn read(give: &mpsc::Sender<Line>, around: usize) {
     let mut stdin = BufReader::with_capacity(READ_BYTES, std::io::stdin().lock());
     let (mut batch, mut number) = (Batch::default(), 0);
     loop {
@@ -192,8 +231,21 @@ fn read(give: &mpsc::Sender<Line>) {
             continue;
         }
         match serde_json::from_slice::<Box<RawValue>>(line) {
+            Ok(_) if line.len() + around + AROUND > FRAME_BYTES => {
+                let what = format!("{} bytes are more than the 4 MiB of a frame", line.len());
+                if give.blocking_send(Line::Bad(number, what)).is_err() {
+                    return;
+                }
+            }
             Ok(payload) => {
-                batch.bytes += line.len();
+                let bytes = line.len() + around;
+                if !batch.has_room(bytes)
+                    && !batch.payloads.is_empty()
+                    && give.blocking_send(Line::Good(std::mem::take(&mut batch))).is_err()
+                {
+                    return;
+                }
+                batch.bytes += bytes;
                 batch.payloads.push((number, payload));
             }
             Err(error) => {
@@ -204,7 +256,7 @@ fn read(give: &mpsc::Sender<Line>) {
         }
         // A full batch goes, and so does a small one when no further line is there yet: somebody may be typing.
         let idle = !stdin.buffer().contains(&b'\n');
-        let full = batch.payloads.len() >= BATCH_EVENTS || batch.bytes >= BATCH_BYTES;
+        let full = !batch.has_room(0);
         if !batch.payloads.is_empty()
             && (full || idle)
             && give.blocking_send(Line::Good(std::mem::take(&mut batch))).is_err()
@@ -240,5 +292,27 @@ impl Progress {
         if self.terminal {
             eprint!("\r\x1b[K");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_that_is_refused_is_sent_again_and_then_in_halves() {
+        let payload = || RawValue::from_string("1".into()).expect("JSON");
+        let payloads = (1..=3).map(|line| (line, payload())).collect();
+        let lines = |batches: &[Batch]| -> Vec<Vec<u64>> {
+            batches.iter().map(|batch| batch.payloads.iter().map(|(line, _)| *line).collect()).collect()
+        };
+        let mut batches = Batch { payloads, ..Batch::default() }.again();
+        assert_eq!(lines(&batches), [vec![1, 2, 3]]);
+        batches = batches.into_iter().flat_map(Batch::again).collect();
+        assert_eq!(lines(&batches), [vec![1], vec![2, 3]]);
+        batches = batches.into_iter().flat_map(Batch::again).collect();
+        assert_eq!(lines(&batches), [[1], [2], [3]]);
+        batches = batches.into_iter().flat_map(Batch::again).collect();
+        assert_eq!(lines(&batches), [[1], [2], [3]]);
     }
 }

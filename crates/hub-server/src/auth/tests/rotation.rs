@@ -248,3 +248,30 @@ async fn a_request_ends_with_the_hub_that_made_it() {
     }
     assert!(tasks() <= before - 2, "{} of {before} tasks are left", tasks());
 }
+
+#[tokio::test]
+async fn the_answer_to_a_request_from_before_a_reload_does_not_count() {
+    let key = Key::new("one");
+    let issuer = Endpoint::with(&[key.jwk()]).await;
+    let (hub, _) = issuer.hub(|_| {});
+    issuer.hold();
+    let both = async {
+        issuer.request().await;
+        hub.reload(issuer.config()).unwrap();
+        issuer.request().await;
+        issuer.release();
+    };
+    let both = async { tokio::join!(key.at(&hub), both).0 };
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(20), both).await;
+    assert_eq!((answer.expect("a second request"), issuer.requests()), (None, 2));
+}
+
+#[tokio::test]
+async fn what_is_prepared_changes_nothing_until_it_is_committed() {
+    let hub = super::lab::with_secret(|_| {});
+    let other = AuthConfig { secret: Some(Secret::new("another")), ..AuthConfig::default() };
+    let prepared = hub.prepare(other).unwrap();
+    assert_eq!(code(hub.identify(Some(&own(json!({})))).await), None);
+    hub.commit(prepared);
+    assert_eq!(code(hub.identify(Some(&own(json!({})))).await), Some(JwtInvalid));
+}

@@ -50,6 +50,15 @@ fn what_is_weak_is_said() {
 }
 
 #[test]
+fn a_static_token_is_long_and_of_this_machine() {
+    let said = |bytes: usize, exposed| {
+        let static_token = Some(Secret::new("x".repeat(bytes)));
+        AuthConfig { static_token, exposed, ..AuthConfig::default() }.warnings().len()
+    };
+    assert_eq!([said(32, false), said(31, false), said(32, true), said(31, true)], [0, 1, 1, 2]);
+}
+
+#[test]
 fn several_audiences_stand_in_one_text() {
     assert_eq!(AuthConfig::audiences("hub"), ["hub"]);
     assert_eq!(AuthConfig::audiences(" hub , bus"), ["hub", "bus"]);
