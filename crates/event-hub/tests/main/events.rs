@@ -232,7 +232,7 @@ fn what_the_hub_refuses_is_told_and_ends_with_1() {
         (&["publish", "a", "1", "--url", "ws://127.0.0.1:1/"], "no hub at ws://127.0.0.1:1/"),
         (
             &["publish", "a", "1", "--url", "ws://hub.invalid/"],
-            "the development secret is for hubs on this machine only",
+            "the development secret are for hubs on this machine only",
         ),
         (&["publish", "a", "like this"], "the payload is not JSON"),
         (&["publish", "a", "1", "--header", "x"], "NAME=VALUE"),
