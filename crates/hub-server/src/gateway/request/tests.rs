@@ -21,7 +21,7 @@ fn refused(text: &str) -> Error {
 fn every_operation_is_read_with_its_fields() {
     let table = [
         (r#"{"op":"AUTH"}"#.to_owned(), "Auth { token: None }"),
-        (r#"{"op":"AUTH","token":"a\u0062"}"#.to_owned(), r#"Auth { token: Some("ab") }"#),
+        (r#"{"op":"AUTH","token":"a\u0062"}"#.to_owned(), "Auth { token: Some(Secret) }"),
         (
             r#"{"op":"UNSUBSCRIBE","topic":"t"}"#.to_owned(),
             r#"Unsubscribe(Name { topic: "t", group: None })"#,
@@ -59,6 +59,10 @@ fn every_operation_is_read_with_its_fields() {
     for (text, expected) in table {
         assert_eq!(format!("{:?}", ok(&text)).replace(&id, "ID"), expected, "{text}");
     }
+    let Request::Auth { token: Some(token) } = ok(r#"{"op":"AUTH","token":"a\u0062"}"#) else {
+        panic!("a token")
+    };
+    assert_eq!(token.expose(), "ab");
 }
 
 #[test]
