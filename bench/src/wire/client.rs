@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use std::collections::VecDeque;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 /// One connection.
 pub struct Client {
@@ -60,7 +60,8 @@ pub struct Receipt {
 impl Client {
     /// Opens a connection to whatever is there.
     pub async fn open(address: &str) -> Result<Self> {
-        let (socket, _) = connect_async(address).await.context("connecting")?;
+        // As browsers and Node do: nothing small waits for an answer to what went before.
+        let (socket, _) = connect_async_with_config(address, None, true).await.context("connecting")?;
         Ok(Self { socket, ready: VecDeque::new() })
     }
 

@@ -5,7 +5,7 @@ use crate::cleaner;
 use crate::clock::{Clock, SystemClock};
 use crate::committer::{Left, Pending, Receipt, Seat, Target};
 use crate::config::{Config, TopicSettings, check_topics};
-use crate::engine::{Engine, PendingBatch, Submission};
+use crate::engine::{Burst, Engine, PendingBatch, Submission};
 use crate::group::options::GroupOptions;
 use crate::group::status::GroupStatus;
 use crate::metrics::Metrics;
@@ -228,13 +228,19 @@ impl Bus {
     /// # Errors
     /// If the event is bad in itself, or the hub stops.
     pub fn submit(&self, event: NewEvent) -> Result<Submission<Pending>> {
-        self.engine().submit(event)
+        self.burst().submit(event)
+    }
+
+    /// For those who have several events at a time, but not at once: what is put in line through it waits until it is dropped,
+    /// and so is committed together instead of the first one alone. Drop it before waiting for anything.
+    pub fn burst(&self) -> Burst {
+        Burst::new(self.engine().clone())
     }
 
     /// The same for several events with one commit; each has a result of its own, in the order given. One that was found
     /// bad before keeps its error in its place.
     pub fn submit_all(&self, events: Vec<Result<NewEvent>>) -> Submission<PendingBatch> {
-        self.engine().submit_all(events)
+        self.burst().submit_all(events)
     }
 
     // ---- subscribing ----

@@ -270,10 +270,12 @@ impl Committer {
     /// Makes one event durable.
     pub async fn publish(&self, topic: Arc<Topic>, draft: Draft, now: Millis) -> Result<Receipt> {
         let room = self.wait_for_room(draft.len()).await.map_err(|error| error.with_id(draft.id()))?;
-        self.publish_in(room, topic, draft, now)?.await
+        let pending = self.publish_in(room, topic, draft, now)?;
+        self.nudge();
+        pending.await
     }
 
-    /// Puts one event in line for which there is room.
+    /// Puts one event in line for which there is room. Nobody looks at it before [`Committer::nudge`].
     pub fn publish_in(&self, room: Room, topic: Arc<Topic>, draft: Draft, now: Millis) -> Result<Pending> {
         let id = draft.id();
         let (reply, answer) = oneshot::channel();
@@ -282,18 +284,27 @@ impl Committer {
         Ok(Pending { id, answer })
     }
 
+    /// Something was put in line.
+    pub fn nudge(&self) {
+        self.wake.notify_one();
+    }
+
     /// Makes several events durable; each has a result of its own.
     pub async fn publish_all(&self, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> Vec<Result<Receipt>> {
         if drafts.is_empty() {
             return Vec::new();
         }
         match self.wait_for_room(drafts.iter().map(|(_, draft)| draft.len()).sum()).await {
-            Ok(room) => self.publish_all_in(room, drafts, now).await,
+            Ok(room) => {
+                let pending = self.publish_all_in(room, drafts, now);
+                self.nudge();
+                pending.await
+            }
             Err(error) => drafts.iter().map(|(_, draft)| Err(error.clone().with_id(draft.id()))).collect(),
         }
     }
 
-    /// Puts several events in line for which there is room.
+    /// Puts several events in line for which there is room. Nobody looks at them before [`Committer::nudge`].
     pub fn publish_all_in(&self, room: Room, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> PendingAll {
         let ids: Vec<EventId> = drafts.iter().map(|(_, draft)| draft.id()).collect();
         let (reply, answer) = oneshot::channel();
@@ -305,6 +316,7 @@ impl Committer {
     pub async fn write(&self, records: Vec<Record>, now: Millis) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(now, Item::Records { records, reply })?;
+        self.nudge();
         match answer.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Error::unavailable(error.to_string())),
@@ -344,8 +356,6 @@ impl Committer {
             return Err(stopped());
         }
         queue.items.push_back((now, item));
-        drop(queue);
-        self.wake.notify_one();
         Ok(())
     }
 
@@ -682,22 +692,29 @@ fn reply(answers: Vec<Answer>, results: Vec<Result<Place>>, records: Vec<StoreRe
         Some(Err(error)) => Err(error.with_id(id)),
         None => Err(Error::internal("the store answered fewer events than it was given").with_id(id)),
     };
-    // Whoever went away, or was told before that it takes too long, does not want its answer: nothing to do.
+    let mut told: Vec<Told> = Vec::with_capacity(answers.len());
     for Answer { to, room, .. } in answers {
         drop(room);
-        match to {
-            Asker::Event(id, reply) => {
-                let answer = next(id);
-                let _ = reply.map(|reply| reply.send(answer));
-            }
-            Asker::Events(ids, reply) => {
-                let answers = ids.into_iter().map(&mut next).collect();
-                let _ = reply.map(|reply| reply.send(answers));
-            }
-            Asker::Records(count, reply) => {
-                let answer = records.by_ref().take(count).collect();
-                let _ = reply.map(|reply| reply.send(answer));
-            }
+        told.push(match to {
+            Asker::Event(id, reply) => Told::Event(reply, next(id)),
+            Asker::Events(ids, reply) => Told::Events(reply, ids.into_iter().map(&mut next).collect()),
+            Asker::Records(count, reply) => Told::Records(reply, records.by_ref().take(count).collect()),
+        });
+    }
+    // The last one first: who has many under way waits for its first one only, and finds them all when it wakes up.
+    // Whoever went away, or was told before that it takes too long, does not want its answer: nothing to do.
+    for told in told.into_iter().rev() {
+        match told {
+            Told::Event(reply, answer) => drop(reply.map(|reply| reply.send(answer))),
+            Told::Events(reply, answers) => drop(reply.map(|reply| reply.send(answers))),
+            Told::Records(reply, answer) => drop(reply.map(|reply| reply.send(answer))),
         }
     }
+}
+
+/// An answer, and who gets it.
+enum Told {
+    Event(Option<oneshot::Sender<Result<Receipt>>>, Result<Receipt>),
+    Events(Option<oneshot::Sender<Vec<Result<Receipt>>>>, Vec<Result<Receipt>>),
+    Records(Option<oneshot::Sender<StoreResult<()>>>, StoreResult<()>),
 }

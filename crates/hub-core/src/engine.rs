@@ -61,6 +61,36 @@ pub(crate) struct Engine {
 /// Events that were checked, each with its topic.
 type Drafts = Vec<(Arc<Topic>, Draft)>;
 
+/// Events that are put in line together, see [`Bus::burst`](crate::Bus::burst). Dropping it sets them off.
+pub struct Burst {
+    engine: Arc<Engine>,
+}
+
+impl Burst {
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+
+    /// See [`Bus::submit`](crate::Bus::submit).
+    ///
+    /// # Errors
+    /// If the event is bad in itself, or the hub stops.
+    pub fn submit(&self, event: NewEvent) -> Result<Submission<Pending>> {
+        self.engine.submit(event)
+    }
+
+    /// See [`Bus::submit_all`](crate::Bus::submit_all).
+    pub fn submit_all(&self, events: Vec<Result<NewEvent>>) -> Submission<PendingBatch> {
+        self.engine.submit_all(events)
+    }
+}
+
+impl Drop for Burst {
+    fn drop(&mut self) {
+        self.engine.committer.nudge();
+    }
+}
+
 /// How events come into line: see [`Bus::submit`](crate::Bus::submit).
 pub enum Submission<P> {
     /// They are in line.
@@ -291,7 +321,7 @@ impl Engine {
         self.committer.publish(topic, draft, self.clock.steady()).await
     }
 
-    /// Puts an event in line.
+    /// Puts an event in line. Nobody looks at it before the committer is nudged.
     pub fn submit(self: &Arc<Self>, event: NewEvent) -> Result<Submission<Pending>> {
         let (topic, draft) = self.draft(event)?;
         let now = self.clock.steady();
@@ -302,7 +332,9 @@ impl Engine {
         Ok(Submission::Crowded(Box::pin(async move {
             let room = engine.committer.wait_for_room(draft.len()).await;
             let room = room.map_err(|error| error.with_id(draft.id()))?;
-            engine.committer.publish_in(room, topic, draft, now)
+            let pending = engine.committer.publish_in(room, topic, draft, now);
+            engine.committer.nudge();
+            pending
         })))
     }
 
@@ -321,7 +353,11 @@ impl Engine {
         let engine = self.clone();
         Submission::Crowded(Box::pin(async move {
             let rest = match engine.committer.wait_for_room(bytes).await {
-                Ok(room) => engine.committer.publish_all_in(room, drafts, now),
+                Ok(room) => {
+                    let pending = engine.committer.publish_all_in(room, drafts, now);
+                    engine.committer.nudge();
+                    pending
+                }
                 Err(error) => PendingAll::refused(&drafts, error),
             };
             Ok(PendingBatch { results, rest: Some(rest) })

@@ -39,7 +39,7 @@ pub use bus::{Bus, BusBuilder};
 pub use clock::{Clock, SystemClock};
 pub use committer::{Pending, Receipt};
 pub use config::{Config, TopicDurability, TopicSettings};
-pub use engine::{PendingBatch, Submission};
+pub use engine::{Burst, PendingBatch, Submission};
 pub use group::delivery::Delivery;
 pub use group::options::{Filter, GroupOptions, GroupRequest, Ordering};
 pub use group::status::{GroupStatus, Reason};

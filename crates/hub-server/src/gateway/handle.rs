@@ -7,7 +7,7 @@ use super::session::{Done, Phase, Session, Subscribed, Who};
 use super::subscriptions::{Feed, Reads, Watching};
 use crate::acl::{Action, Target};
 use crate::auth::{Identity, Secret};
-use hub_core::{ById, Submission};
+use hub_core::{Burst, ById, Submission};
 use hub_proto::{Code, Error, EventId, GroupName, NewEvent, Pattern, Result, TopicName, limits, shown};
 use tokio::time::Instant;
 
@@ -151,7 +151,7 @@ impl Session {
     // ---- PUBLISH ----
 
     fn publish(&mut self, corr: Corr, event: NewEvent) {
-        let submitted = self.check_publish(&event.topic).and_then(|()| self.hub.bus().submit(event));
+        let submitted = self.check_publish(&event.topic).and_then(|()| self.burst().submit(event));
         let answer = match submitted {
             Ok(Submission::Queued(pending)) => {
                 self.crowded = false;
@@ -174,7 +174,7 @@ impl Session {
         let count = events.len();
         let mut checked = |event: NewEvent| self.check_publish(&event.topic).map(|()| event);
         let events = events.into_iter().map(|event| event.and_then(&mut checked)).collect();
-        let answer = match self.hub.bus().submit_all(events) {
+        let answer = match self.burst().submit_all(events) {
             Submission::Queued(pending) => {
                 self.crowded = false;
                 self.forgive();
@@ -190,6 +190,11 @@ impl Session {
             }
         };
         self.publishing.push(corr, answer);
+    }
+
+    /// What is published in this round is committed together.
+    fn burst(&mut self) -> &Burst {
+        self.burst.get_or_insert_with(|| self.hub.bus().burst())
     }
 
     fn check_publish(&mut self, topic: &TopicName) -> Result<()> {

@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use futures_util::future::BoxFuture;
 use futures_util::{Sink, Stream};
-use hub_core::{Millis, TopicName};
+use hub_core::{Burst, Millis, TopicName};
 use hub_proto::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -65,6 +65,8 @@ pub(crate) struct Session {
     pub(super) crowded: bool,
     pub(super) subscriptions: Subscriptions,
     pub(super) publishing: Publishing,
+    /// What was published in this round, to be committed together.
+    pub(super) burst: Option<Burst>,
     /// A request that takes its time; the next one waits for it.
     pub(super) job: Option<BoxFuture<'static, Done>>,
     pub(super) out: VecDeque<Message>,
@@ -173,6 +175,7 @@ impl Session {
             goodbye: None,
             subscriptions: Subscriptions::default(),
             publishing: Publishing::default(),
+            burst: None,
             job: None,
             out: VecDeque::new(),
             out_bytes: 0,
@@ -210,7 +213,9 @@ impl Session {
         {
             return Poll::Ready(end);
         }
-        let read = match self.requests(context) {
+        let read = self.requests(context);
+        self.burst = None;
+        let read = match read {
             Ok(read) => read,
             Err(end) => return Poll::Ready(end),
         };
