@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | which settings there are, their ranges and defaults | [`settings`] |
 //! | how a value is written | [`value`], [`units`] |
-//! | the file | [`file`] |
+//! | the file | `file` |
 //! | environment and flags | [`sources`] |
 //! | what the parts of the hub get | [`build`] |
 //! | what is said when something is wrong | [`mistakes`] |

@@ -2,9 +2,9 @@
 //!
 //! | to know about | look at |
 //! | --- | --- |
-//! | ports, store, bus, tokens: everything that can go wrong at the start | [`start`] |
+//! | ports, store, bus, tokens: everything that can go wrong at the start | `start` |
 //! | what SIGHUP changes | [`reload`] |
-//! | signals, and the way out | [`run`] |
+//! | signals, and the way out | `run` |
 
 mod reload;
 mod run;

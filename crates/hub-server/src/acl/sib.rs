@@ -1,6 +1,6 @@
 //! The small Lisp in which policies and topics can be written.
 //!
-//! A file is a list of forms, read from top to bottom ([`reader`]) and understood one by one ([`forms`]):
+//! A file is a list of forms, read from top to bottom (`reader`) and understood one by one (`forms`):
 //!
 //! | form | what it does at the top of a file | what it stands for elsewhere |
 //! | --- | --- | --- |

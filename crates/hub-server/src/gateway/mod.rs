@@ -1,10 +1,10 @@
 //! The WebSocket gateway: one JSON object per text frame, one session per connection.
 //!
-//! A connection is one task ([`session`]): it reads requests, answers them, delivers events, and flushes once per round
+//! A connection is one task (`session`): it reads requests, answers them, delivers events, and flushes once per round
 //! whatever has come together. Requests are carried out in the order in which they came; a publish does not hold up the
 //! next one, but the answers of publishes come in their order, too.
 //!
-//! What a connection can cost is bounded: frames by their size, answers by [`session::OUT_BYTES`] (beyond, nothing more is
+//! What a connection can cost is bounded: frames by their size, answers by `session::OUT_BYTES` (beyond, nothing more is
 //! read), events by what the bus lets a member have and by the socket: a client that does not read gets no more, they stay
 //! in the log.
 
