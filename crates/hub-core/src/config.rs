@@ -51,7 +51,7 @@ impl Default for Config {
             group_expire_days: 30,
             ack_timeout: 30_000,
             max_parked: 100_000,
-            tail_bytes: 64 << 20,
+            tail_bytes: 32 << 20,
             member_bytes: 4 << 20,
             queue_bytes: 64 << 20,
             publish_timeout: 20_000,

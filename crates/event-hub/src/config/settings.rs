@@ -201,7 +201,7 @@ pub const SETTINGS: &[Setting] = &[
         "how often topics are cleaned and snapshots written",
     )
     .fixed(),
-    set("limits.tail_bytes", Kind::Size(0, 64 * GIB), "64MiB", "recent events in memory, over all topics")
+    set("limits.tail_bytes", Kind::Size(0, 64 * GIB), "32MiB", "recent events in memory, over all topics")
         .fixed(),
     set("limits.member_bytes", Kind::Size(KIB, GIB), "4MiB", "events queued for one consumer").fixed(),
     set(
