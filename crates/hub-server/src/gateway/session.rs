@@ -236,7 +236,7 @@ impl Session {
         // Whoever stopped for want of room has left nobody to wake it.
         let goes_on = match read {
             Read::More => true,
-            Read::NoRoom => held_up && self.may_write() || self.may_write() && self.may_publish(),
+            Read::NoRoom => self.may_write() && (held_up || self.may_publish()),
             Read::Waits => held_up && self.may_write(),
         };
         if goes_on {
