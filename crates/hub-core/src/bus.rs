@@ -231,8 +231,8 @@ impl Bus {
         self.burst().submit(event)
     }
 
-    /// For those who have several events at a time, but not at once: what is put in line through it waits until it is dropped,
-    /// and so is committed together instead of the first one alone. Drop it before waiting for anything.
+    /// For those who have several events at a time, but not at once: nobody is woken for what is put in line through it until
+    /// it is dropped, so it is committed together instead of the first one alone. Drop it before waiting for anything.
     pub fn burst(&self) -> Burst {
         Burst::new(self.engine().clone())
     }

@@ -55,8 +55,9 @@ pub struct Receipt {
 /// Room in the queue.
 pub(crate) struct Room(OwnedSemaphorePermit);
 
-/// The answer to an event that is in line, see [`Bus::submit`](crate::Bus::submit). Answers come in the order in which the
-/// events were put in line, so who has many needs to wait for the first only. Dropping it takes nothing back.
+/// The answer to an event that is in line, see [`Bus::submit`](crate::Bus::submit). Commits are answered in their order, and
+/// when the first event of one has its answer the others have theirs: who has many needs to wait for the first only. Dropping
+/// it takes nothing back.
 #[derive(Debug)]
 pub struct Pending {
     id: EventId,
@@ -275,7 +276,7 @@ impl Committer {
         pending.await
     }
 
-    /// Puts one event in line for which there is room. Nobody looks at it before [`Committer::nudge`].
+    /// Puts one event in line for which there is room. Nobody is woken for it before [`Committer::nudge`].
     pub fn publish_in(&self, room: Room, topic: Arc<Topic>, draft: Draft, now: Millis) -> Result<Pending> {
         let id = draft.id();
         let (reply, answer) = oneshot::channel();
@@ -304,7 +305,7 @@ impl Committer {
         }
     }
 
-    /// Puts several events in line for which there is room. Nobody looks at them before [`Committer::nudge`].
+    /// Puts several events in line for which there is room. Nobody is woken for them before [`Committer::nudge`].
     pub fn publish_all_in(&self, room: Room, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> PendingAll {
         let ids: Vec<EventId> = drafts.iter().map(|(_, draft)| draft.id()).collect();
         let (reply, answer) = oneshot::channel();

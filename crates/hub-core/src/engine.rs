@@ -321,7 +321,7 @@ impl Engine {
         self.committer.publish(topic, draft, self.clock.steady()).await
     }
 
-    /// Puts an event in line. Nobody looks at it before the committer is nudged.
+    /// Puts an event in line. Nobody is woken for it before the committer is nudged.
     pub fn submit(self: &Arc<Self>, event: NewEvent) -> Result<Submission<Pending>> {
         let (topic, draft) = self.draft(event)?;
         let now = self.clock.steady();
