@@ -286,7 +286,7 @@ impl Writer {
     fn lay_out(&mut self, batch: Batch, known: Vec<StoreResult<Known>>, reply: Reply) {
         let mut frames = std::mem::take(&mut self.open.frames);
         self.lay_out_rest(&batch, &mut frames);
-        let Batch { commit: Commit { now, events, records }, cleaned, jumps, opened, closed } = batch;
+        let Batch { commit: Commit { now, events, records, .. }, cleaned, jumps, opened, closed } = batch;
         let results = Vec::with_capacity(events.len());
         let sync = opened || closed || !records.is_empty() || !cleaned.is_empty() || !jumps.is_empty();
         let (touched, news, recorded) = (Vec::new(), Vec::with_capacity(events.len()), records.len());

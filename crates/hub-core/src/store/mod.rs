@@ -6,12 +6,14 @@
 mod health;
 pub mod memory;
 mod record;
+mod shared;
 
 pub use crate::group::ranges::RangeSet;
 pub use crate::group::state::{GroupState, Progress, Tries};
 pub use health::Health;
 pub use hub_proto::Draft;
 pub use record::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
+pub use shared::{Changes, Claim, Estate, Heartbeat, HubId, HubInfo, Ownership, Shared, SharedStore};
 
 use crate::Millis;
 use futures_core::future::BoxFuture;
@@ -28,6 +30,9 @@ pub enum StoreError {
     /// What was read is not what was written.
     #[error("the store is damaged: {0}")]
     Damaged(String),
+    /// Nothing was written: another hub owns the group by now, under a higher epoch.
+    #[error("another hub owns group {0} by now")]
+    Fenced(String),
 }
 
 /// The result of a call to a store.
@@ -67,6 +72,9 @@ pub struct Commit {
     pub events: Vec<Draft>,
     /// Groups, cursors and subscriptions.
     pub records: Vec<Record>,
+    /// The epoch under which the hub owns the group of each record; empty for a hub that is alone on its store, which is
+    /// the same as 0 for each.
+    pub epochs: Vec<u64>,
 }
 
 /// The outcome of a [`Commit`], each part in the order of its request.
@@ -257,6 +265,11 @@ pub trait EventStore: Send + Sync + 'static {
     /// that wraps another passes on what that one says.
     fn health(&self) -> Health {
         Health::default()
+    }
+
+    /// What it has for several hubs that use it at once; `None` if it is for one only.
+    fn shared(&self) -> Option<SharedStore> {
+        None
     }
 
     /// Called once, after the last commit.

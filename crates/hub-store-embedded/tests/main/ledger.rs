@@ -61,7 +61,7 @@ impl Ledger {
     /// Publishes events in one commit, and writes them down.
     pub fn publish(&mut self, store: &EmbeddedStore, events: Vec<Draft>, records: Vec<Record>) -> Vec<u64> {
         let now_is = events.first().map_or(T0, Draft::ts);
-        let committed = now(store.commit(Commit { now: now_is, events, records }));
+        let committed = now(store.commit(Commit { now: now_is, events, records, ..Commit::default() }));
         committed.records.into_iter().for_each(|record| record.unwrap());
         let mut seqs = Vec::new();
         for appended in committed.events {

@@ -323,7 +323,7 @@ async fn commit_all(store: &EmbeddedStore, events: Vec<NewEvent>) -> Vec<Appende
         draft.set_relaxed(relaxed);
         draft
     };
-    let commit = Commit { now, events: events.into_iter().map(draft).collect(), records: Vec::new() };
+    let commit = Commit { now, events: events.into_iter().map(draft).collect(), ..Commit::default() };
     store.commit(commit).await.events.into_iter().map(Result::unwrap).collect()
 }
 

@@ -33,7 +33,7 @@ fn event(name: &str, n: u64) -> Commit {
     let id = EventId::derived(&[name.as_bytes(), &n.to_be_bytes()]);
     let mut draft = Draft::encode(NewEvent::new(topic(name), payload), id, 1_780_000_000_000 + n);
     draft.set_relaxed(name == "r");
-    Commit { now: 1_780_000_000_000 + n, events: vec![draft], records: Vec::new() }
+    Commit { now: 1_780_000_000_000 + n, events: vec![draft], ..Commit::default() }
 }
 
 fn given(committed: Committed) -> Result<Arc<Event>, StoreError> {

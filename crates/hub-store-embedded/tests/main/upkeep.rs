@@ -161,7 +161,7 @@ fn a_full_segment_is_not_shortened_before_a_manifest_knows_its_end() {
         disk.cut_at(disk.ops() + point);
         for number in 60..90 {
             let events = vec![draft("orders", number, None)];
-            now(store.commit(Commit { now: T0 + number, events, records: vec![] }));
+            now(store.commit(Commit { now: T0 + number, events, ..Commit::default() }));
         }
         drop(store);
         assert!(disk.is_out());

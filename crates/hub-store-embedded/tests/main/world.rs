@@ -285,7 +285,7 @@ impl World {
     /// Hands a commit in. True if it was done.
     pub fn commit(&mut self, events: Vec<Draft>, records: Vec<Record>) -> Result<bool, String> {
         let sent = events.iter().map(Sent::of).collect();
-        let commit = Commit { now: self.time, events, records: records.clone() };
+        let commit = Commit { now: self.time, events, records: records.clone(), ..Commit::default() };
         let (before, written) = (self.health().failed_commits, self.model.counts.written());
         let answer = now(self.store().commit(commit));
         let done = self.model.answered(sent, records, &answer)?;

@@ -289,7 +289,7 @@ impl Known {
 async fn resend(store: &EmbeddedStore, topic: &TopicName, id: EventId) -> (u64, bool) {
     let mut draft = Draft::encode(event(topic, id), id, 1);
     draft.set_relaxed(topic.as_str() == "relaxed");
-    let commit = Commit { now: 1, events: vec![draft], records: Vec::new() };
+    let commit = Commit { now: 1, events: vec![draft], ..Commit::default() };
     match store.commit(commit).await.events.remove(0).unwrap() {
         Appended::New { event, .. } => (event.seq(), false),
         Appended::Known { seq, same, .. } => {

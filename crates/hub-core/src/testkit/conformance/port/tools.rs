@@ -59,7 +59,7 @@ pub(in super::super) fn replayed(n: u64, key: &str) -> Draft {
 
 impl Port {
     pub async fn commit(&self, now: Millis, events: Vec<Draft>) -> Vec<Appended> {
-        let commit = Commit { now, events, records: Vec::new() };
+        let commit = Commit { now, events, ..Commit::default() };
         self.0.commit(commit).await.events.into_iter().map(|event| event.unwrap()).collect()
     }
 
@@ -69,7 +69,7 @@ impl Port {
     }
 
     pub async fn write(&self, records: Vec<Record>) {
-        let commit = Commit { now: T0, events: Vec::new(), records };
+        let commit = Commit { now: T0, records, ..Commit::default() };
         for written in self.0.commit(commit).await.records {
             written.unwrap();
         }
