@@ -38,7 +38,7 @@ fuzz_target!(|data: &[u8]| {
         let before = block_on(store.bounds(&topic)).expect("what is in memory").last;
         let event = NewEvent::new(topic, Payload::from_json("1").expect("a payload"));
         let event = Draft::encode(event, EventId::from_bytes([life; 16]), 1);
-        let committed = block_on(store.commit(Commit { now: 1, events: vec![event], records: Vec::new() }));
+        let committed = block_on(store.commit(Commit { now: 1, events: vec![event], ..Commit::default() }));
         match &committed.events[0] {
             Ok(Appended::New { event, .. }) => assert!(event.seq() > before),
             Ok(Appended::Known { seq, .. }) => assert!(*seq <= before),

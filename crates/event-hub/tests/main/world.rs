@@ -250,7 +250,7 @@ impl Store {
         let event = NewEvent::new(name(topic), payload).with_key(format!("k{key}"));
         let mut draft = Draft::encode(event, id(topic, n), time(n));
         draft.set_relaxed(relaxed);
-        let commit = Commit { now: time(n), events: vec![draft], records: Vec::new() };
+        let commit = Commit { now: time(n), events: vec![draft], ..Commit::default() };
         match block_on(self.0.commit(commit)).events.remove(0).unwrap() {
             Appended::New { event, .. } => (event.seq(), true),
             Appended::Known { seq, .. } => (seq, false),
@@ -258,7 +258,7 @@ impl Store {
     }
 
     fn records(&self, records: Vec<Record>) {
-        let commit = Commit { now: time(0), events: Vec::new(), records };
+        let commit = Commit { now: time(0), records, ..Commit::default() };
         block_on(self.0.commit(commit)).records.into_iter().for_each(|result| result.unwrap());
     }
 
