@@ -126,8 +126,14 @@ pub trait Shared: Send + Sync {
     /// Takes a name over, if its epoch still is `seen`.
     fn claim<'a>(&'a self, name: &'a str, seen: u64, me: HubId) -> BoxFuture<'a, StoreResult<Claim>>;
 
-    /// Notes that members at `edge` are served, while the name is held under `epoch`.
-    fn add_edge<'a>(&'a self, name: &'a str, epoch: u64, edge: HubId) -> BoxFuture<'a, StoreResult<()>>;
+    /// Notes at which hubs members are served, if the name is still held under `epoch`; else it is
+    /// [`StoreError::Fenced`](super::StoreError::Fenced).
+    fn set_edges<'a>(
+        &'a self,
+        name: &'a str,
+        epoch: u64,
+        edges: &'a [HubId],
+    ) -> BoxFuture<'a, StoreResult<()>>;
 
     /// Gives names up that are held under these epochs; their edges stay noted. Others are left alone.
     fn release<'a>(&'a self, names: &'a [(String, u64)]) -> BoxFuture<'a, StoreResult<()>>;
