@@ -1,0 +1,31 @@
+//! Services for tests: a real MongoDB, gotten and run by this crate, and gone when the test is.
+//!
+//! - [`mongo`] and [`database`] are what most tests want: a database of their own on a server that all test processes of
+//!   this machine share.
+//! - [`ReplicaSet`] is a set of the test's own, whose nodes can be killed, frozen and restarted; [`Sharded`] a cluster.
+//!
+//! Servers listen on loopback alone, and no server outlives its users, however those end: a watchdog sees to it.
+//! Where the programs come from is told in [`programs`]. Errors are [`anyhow`]'s, as nobody but a person reads them.
+//!
+//! Tests that need MongoDB live in a module `with_mongo`: that is how `cargo xtask test --quick` leaves them out.
+
+mod admin;
+mod apt;
+mod cache;
+mod database;
+mod download;
+mod node;
+mod ports;
+pub mod programs;
+mod replica_set;
+mod scratch;
+mod server;
+mod shared;
+mod watchdog;
+
+pub use mongodb;
+
+pub use database::{TestDatabase, database, database_on};
+pub use node::Node;
+pub use replica_set::ReplicaSet;
+pub use shared::{URI_VARIABLE, mongo};

@@ -1,0 +1,5 @@
+//! The testbed, tested: what it starts works, and what it started is gone.
+#![allow(clippy::unwrap_used)]
+
+#[path = "main/with_mongo/mod.rs"]
+mod with_mongo;

@@ -1,0 +1,4 @@
+//! Tests that run MongoDB.
+
+mod replica_set;
+mod shared;
