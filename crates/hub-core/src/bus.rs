@@ -3,6 +3,7 @@
 use crate::Millis;
 use crate::cleaner;
 use crate::clock::{Clock, SystemClock};
+use crate::cluster::{Cluster, ClusterConfig, Owned, Owner};
 use crate::committer::{Left, Pending, Receipt, Seat, Target};
 use crate::config::{Config, TopicSettings, check_topics};
 use crate::engine::{Burst, Engine, PendingBatch, Submission};
@@ -12,7 +13,7 @@ use crate::metrics::Metrics;
 use crate::position::{Cursor, Position, refused};
 use crate::publish::Publish;
 use crate::store::memory::MemoryStore;
-use crate::store::{Bounds, Cleaned, EventStore, Health, ReadLimit, SubscriptionRecord};
+use crate::store::{Bounds, Cleaned, EventStore, Health, HubInfo, ReadLimit, SubscriptionRecord};
 use crate::subscribe::{Doomed, Subscribe, Target as SubscribeTarget, check_label, delete};
 use hub_proto::{
     Error, Event, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, Result, TopicName, limits,
@@ -66,9 +67,17 @@ pub struct BusBuilder {
     clock: Arc<dyn Clock>,
     config: Config,
     ids: IdGenerator,
+    cluster: Option<ClusterConfig>,
 }
 
 impl BusBuilder {
+    /// One of several hubs over the same store, which has to be a [shared](EventStore::shared) one. Groups whose name
+    /// another hub owns are not served here: see [`Bus::owner_of`].
+    pub fn cluster(mut self, config: ClusterConfig) -> Self {
+        self.cluster = Some(config);
+        self
+    }
+
     /// Where time comes from; the operating system unless set.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -98,9 +107,24 @@ impl BusBuilder {
     /// sub-registry with a prefix of its own.
     pub async fn open_with(self, registry: &mut Registry) -> Result<Bus> {
         self.config.check()?;
-        let image = self.store.load().await.map_err(refused)?;
+        let cluster = match self.cluster {
+            Some(config) => {
+                let shared = self.store.shared().ok_or_else(|| {
+                    Error::bad_request(format!("a {} store is for one hub only", self.store.name()))
+                })?;
+                Some(Cluster::new(shared, config, self.clock.wall()))
+            }
+            None => None,
+        };
+        let mut image = self.store.load().await.map_err(refused)?;
         let metrics = Metrics::register(registry, &self.store, self.config.metric_labels);
-        let engine = Engine::new(self.store, self.clock, self.config, self.ids, metrics);
+        let engine = Engine::new(self.store, self.clock, self.config, self.ids, metrics, cluster);
+        if let Some(cluster) = &engine.cluster {
+            // Groups come when they are owned.
+            image.groups.clear();
+            image.subscriptions.clear();
+            cluster.beat(&engine).await?;
+        }
         engine.restore(image);
         let bus =
             Bus { inner: Arc::new(Inner { engine: engine.clone(), stopped: tokio::sync::OnceCell::new() }) };
@@ -116,6 +140,7 @@ fn start(engine: &Arc<Engine>) {
         clock: engine.clock.clone(),
         tails: engine.tails.clone(),
         metrics: engine.metrics.clone(),
+        is_shared: engine.cluster.is_some(),
     });
     let (committing, to) = (engine.clone(), target.clone());
     // Not cut off when the hub stops: it ends when its queue is closed and empty.
@@ -142,6 +167,13 @@ fn start(engine: &Arc<Engine>) {
     until_stopping(engine, |engine| async move { engine.committer.clear_up(&target).await });
     until_stopping(engine, |engine| async move { engine.saver.run(&engine).await });
     until_stopping(engine, |engine| async move { cleaner::run(&engine).await });
+    if engine.cluster.is_some() {
+        until_stopping(engine, |engine| async move {
+            if let Some(cluster) = &engine.cluster {
+                tokio::join!(cluster.run(&engine), cluster.follow(&engine));
+            }
+        });
+    }
 }
 
 fn until_stopping<F: Future<Output = ()> + Send + 'static>(
@@ -167,7 +199,7 @@ impl Bus {
     /// The same, for a store that is shared already.
     pub fn builder_over(store: Arc<dyn EventStore>) -> BusBuilder {
         let (clock, config, ids) = (Arc::new(SystemClock::new()), Config::default(), IdGenerator::new());
-        BusBuilder { store, clock, config, ids }
+        BusBuilder { store, clock, config, ids, cluster: None }
     }
 
     /// A bus over a new [`MemoryStore`].
@@ -266,6 +298,27 @@ impl Bus {
         Subscribe::new(self.engine().clone(), SubscribeTarget::List(label.to_owned(), topics))
     }
 
+    // ---- other hubs ----
+
+    /// Which hub serves the groups of this name. One that nobody serves becomes this hub's.
+    pub async fn owner_of(&self, group: &str) -> Result<Owner> {
+        let Some(cluster) = &self.engine().cluster else { return Ok(Owner::Here) };
+        Ok(match cluster.own(self.engine(), &GroupName::parse(group)?).await? {
+            Owned::Here(_) => Owner::Here,
+            Owned::There(hub) => Owner::There(hub),
+        })
+    }
+
+    /// The hubs on this store that are alive, this one among them; empty for a hub that is alone.
+    pub fn hubs(&self) -> Vec<HubInfo> {
+        self.engine().cluster.as_ref().map(Cluster::alive).unwrap_or_default()
+    }
+
+    /// This hub, if it is one of several.
+    pub fn hub(&self) -> Option<&HubInfo> {
+        self.engine().cluster.as_ref().map(|cluster| &cluster.me)
+    }
+
     // ---- groups ----
 
     /// The floor of a group; `None` if there is no such group.
@@ -308,6 +361,7 @@ impl Bus {
         let engine = self.engine();
         let topic = engine.known(topic)?;
         let group = GroupName::parse(group)?;
+        let _stay = engine.own(&group).await?;
         let found = topic.group(&group);
         let group =
             found.ok_or_else(|| Error::bad_request(format!("topic {} has no group {group}", topic.name)))?;

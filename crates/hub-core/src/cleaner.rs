@@ -18,9 +18,24 @@ const IDLE: Millis = 60 * 60 * 1000;
 /// Cleans for as long as the hub runs.
 pub(crate) async fn run(engine: &Arc<Engine>) {
     let mut pass = Pass::default();
+    // Group names that may expire are this hub's meanwhile.
+    let mut stay = Vec::new();
     loop {
         tokio::time::sleep(Duration::from_millis(engine.config.clean_interval)).await;
+        if let Some(cluster) = &engine.cluster {
+            // One hub at a time.
+            match cluster.cleans(engine).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "who cleans could not be asked, trying again later");
+                    continue;
+                }
+            }
+            stay = cluster.idle(engine).await;
+        }
         pass.run(engine).await;
+        drop(std::mem::take(&mut stay));
     }
 }
 

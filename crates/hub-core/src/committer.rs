@@ -118,6 +118,7 @@ enum Item {
     },
     Records {
         records: Vec<Record>,
+        epochs: Vec<u64>,
         reply: oneshot::Sender<StoreResult<()>>,
     },
 }
@@ -248,6 +249,8 @@ pub(crate) struct Target {
     pub clock: Arc<dyn Clock>,
     pub tails: Arc<TailBudget>,
     pub metrics: Arc<Metrics>,
+    /// Others commit to the same store.
+    pub is_shared: bool,
 }
 
 impl Committer {
@@ -313,13 +316,14 @@ impl Committer {
         PendingAll { ids, answer: refused.map_or(Ok(answer), Err) }
     }
 
-    /// Makes groups or subscriptions durable: all of them, or an error.
-    pub async fn write(&self, records: Vec<Record>, now: Millis) -> Result<()> {
+    /// Makes groups or subscriptions durable: all of them, or an error. See [`Commit::epochs`].
+    pub async fn write(&self, records: Vec<Record>, epochs: Vec<u64>, now: Millis) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        self.enqueue(now, Item::Records { records, reply })?;
+        self.enqueue(now, Item::Records { records, epochs, reply })?;
         self.nudge();
         match answer.await {
             Ok(Ok(())) => Ok(()),
+            Ok(Err(StoreError::Fenced(group))) => Err(crate::cluster::not_owner(&group)),
             Ok(Err(error)) => Err(Error::unavailable(error.to_string())),
             Err(_) => Err(stopped()),
         }
@@ -459,7 +463,10 @@ impl Committer {
         let flight = flights.pop_front().expect("it has just come to its end");
         let Flight { started, count, topics, answers, .. } = flight;
         target.metrics.committed(started.elapsed(), count);
-        let Admission { results, waiters, doubtful } = admit(committed.events, topics, target);
+        let Admission { results, waiters, doubtful } = admit(committed.events, &topics, target);
+        if target.is_shared {
+            topics.iter().for_each(|topic| topic.set_committing(false));
+        }
         let answers = std::mem::take(&mut *answers.lock());
         reply(answers, results, committed.records);
         waiters.into_iter().for_each(Waiter::wake);
@@ -484,6 +491,9 @@ impl Committer {
             // woken last and is to run here next.
             self.began.notify_one();
             tokio::task::yield_now().await;
+        }
+        if target.is_shared {
+            topics.iter().for_each(|topic| topic.set_committing(true));
         }
         Flight { commit: target.store.commit(commit), started, count, topics, answers }
     }
@@ -616,9 +626,10 @@ impl Batch {
                 }
                 (Asker::Events(ids, Some(reply)), Some(room))
             }
-            Item::Records { mut records, reply } => {
+            Item::Records { mut records, mut epochs, reply } => {
                 let to = Asker::Records(records.len(), Some(reply));
                 self.commit.records.append(&mut records);
+                self.commit.epochs.append(&mut epochs);
                 (to, None)
             }
         };
@@ -644,8 +655,8 @@ struct Place {
 }
 
 /// Brings committed events into the tails, so that whoever is answered finds them there.
-fn admit(events: Vec<StoreResult<Appended>>, topics: Vec<Arc<Topic>>, target: &Target) -> Admission {
-    let mut runs: Vec<(Arc<Topic>, Vec<Arc<Event>>)> = Vec::new();
+fn admit(events: Vec<StoreResult<Appended>>, topics: &[Arc<Topic>], target: &Target) -> Admission {
+    let mut runs: Vec<(&Arc<Topic>, Vec<Arc<Event>>)> = Vec::new();
     let mut results = Vec::with_capacity(events.len());
     let mut doubtful = BTreeMap::new();
     for (appended, topic) in events.into_iter().zip(topics) {
@@ -655,7 +666,7 @@ fn admit(events: Vec<StoreResult<Appended>>, topics: Vec<Arc<Topic>>, target: &T
                 match runs.last_mut() {
                     // A gap within a topic: the event between has an unknown outcome.
                     Some((last, events))
-                        if Arc::ptr_eq(last, &topic)
+                        if Arc::ptr_eq(last, topic)
                             && events.last().is_some_and(|last| last.seq() + 1 == event.seq()) =>
                     {
                         events.push(event);
@@ -672,7 +683,7 @@ fn admit(events: Vec<StoreResult<Appended>>, topics: Vec<Arc<Topic>>, target: &T
                 topic.name
             ))),
             Err(error) => {
-                doubtful.insert(topic.name.clone(), topic);
+                doubtful.insert(topic.name.clone(), topic.clone());
                 Err(Error::unavailable(unknown_outcome(&error)))
             }
         });

@@ -2,6 +2,7 @@
 
 use crate::Millis;
 use crate::clock::Clock;
+use crate::cluster::{Cluster, Owned, Stay, Tenure, not_owner};
 use crate::committer::{Committer, Pending, PendingAll, Receipt};
 use crate::config;
 use crate::config::{Config, TopicRules};
@@ -11,12 +12,12 @@ use crate::group::dispatch::MemberId;
 use crate::metrics::Metrics;
 use crate::position::refused;
 use crate::saver::Saver;
-use crate::store::{Bounds, EventStore, Image};
+use crate::store::{Bounds, EventStore, Image, Record};
 use crate::topic::{TailBudget, Topic};
 use foldhash::fast::RandomState;
 use futures_core::future::BoxFuture;
 use hashbrown::HashMap;
-use hub_proto::{Draft, Error, IdGenerator, NewEvent, Result, TopicName};
+use hub_proto::{Code, Draft, Error, GroupName, IdGenerator, NewEvent, Result, TopicName};
 use parking_lot::RwLock;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -42,7 +43,11 @@ pub(crate) struct Engine {
     /// No new work; tasks come to their end.
     pub stopping: CancellationToken,
     pub tasks: TaskTracker,
-    runtime: Handle,
+    pub runtime: Handle,
+    /// The other hubs on the same store; `None` if this one is alone.
+    pub cluster: Option<Cluster>,
+    /// What a hub that is alone owns every group under.
+    sole: Arc<Tenure>,
     /// Handlers at work: a stop waits for what they have begun before it saves.
     pub handlers: TaskTracker,
     topics: RwLock<HashMap<TopicName, Arc<Topic>, RandomState>>,
@@ -147,6 +152,7 @@ impl Engine {
         config: Config,
         ids: IdGenerator,
         metrics: Metrics,
+        cluster: Option<Cluster>,
     ) -> Arc<Self> {
         let started = (clock.wall(), clock.steady());
         let rules = RwLock::new(config.topics.clone());
@@ -163,6 +169,8 @@ impl Engine {
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
+            cluster,
+            sole: Arc::new(Tenure::sole()),
             handlers: TaskTracker::new(),
             topics: RwLock::default(),
             rules,
@@ -195,6 +203,67 @@ impl Engine {
             self.add_group(&Group::new(self.clone(), topic, stored, record_dirty));
         }
         self.fans.restore(self, image.subscriptions, now);
+    }
+
+    // ---- owning groups ----
+
+    /// Makes sure that this hub owns a group name, for as long as the stay.
+    ///
+    /// # Errors
+    /// `not_owner` if another hub does.
+    pub async fn own(self: &Arc<Self>, name: &GroupName) -> Result<Stay> {
+        let Some(cluster) = &self.cluster else { return Ok(self.sole.stay(self.clock.clone())) };
+        match cluster.own(self, name).await? {
+            Owned::Here(stay) => Ok(stay),
+            Owned::There(_) => Err(not_owner(name)),
+        }
+    }
+
+    /// What a group of this name is owned under. One that was lost meanwhile delivers nothing.
+    pub fn tenure(&self, name: &str) -> Arc<Tenure> {
+        let Some(cluster) = &self.cluster else { return self.sole.clone() };
+        cluster.tenure(name).unwrap_or_else(|| {
+            let lost = Tenure::sole();
+            lost.lose();
+            Arc::new(lost)
+        })
+    }
+
+    /// Whether owners may deliver at this time.
+    pub fn serves(&self, now: Millis) -> bool {
+        self.cluster.as_ref().is_none_or(|cluster| cluster.serves(now))
+    }
+
+    /// Makes groups or subscriptions durable, under what they are owned: all of them, or an error.
+    pub async fn write(self: &Arc<Self>, records: Vec<Record>) -> Result<()> {
+        let now = self.clock.steady();
+        let Some(cluster) = &self.cluster else {
+            return self.committer.write(records, Vec::new(), now).await;
+        };
+        let epoch = |record: &Record| {
+            let tenure = cluster.tenure(record.group()).filter(|tenure| !tenure.is_lost());
+            tenure.map(|tenure| tenure.epoch).ok_or_else(|| not_owner(record.group()))
+        };
+        let epochs = records.iter().map(epoch).collect::<Result<Vec<u64>>>()?;
+        let written = self.committer.write(records, epochs, now).await;
+        if written.as_ref().is_err_and(|error| error.code == Code::NotOwner) {
+            // Some of it is not ours any more: find out what.
+            if let Err(error) = cluster.verify(self).await {
+                tracing::warn!(%error, "which groups this hub still owns could not be asked");
+            }
+        }
+        written
+    }
+
+    /// Lets go of all groups and subscriptions called `name` as they are owned under `tenure`; nothing is stored.
+    pub fn drop_groups(&self, name: &GroupName, tenure: &Arc<Tenure>, error: &Error) {
+        self.fans.drop_groups(self, name, error);
+        for topic in self.topics() {
+            if let Some(group) = topic.group(name).filter(|group| Arc::ptr_eq(&group.tenure, tenure)) {
+                self.remove_group(&group);
+                group.delete(error);
+            }
+        }
     }
 
     /// The wall clock as it would be had nobody set it since the hub started: how long a group is idle is measured by it.
@@ -425,8 +494,14 @@ impl Engine {
     }
 
     /// Saves what is unsaved, commits what is queued and closes the store.
-    pub async fn close(&self) -> Result<()> {
+    pub async fn close(self: &Arc<Self>) -> Result<()> {
         let saved = self.saver.flush(self).await;
+        if let Some(cluster) = &self.cluster
+            && saved.is_ok()
+            && let Err(error) = cluster.leave().await
+        {
+            tracing::warn!(%error, "groups could not be given up: other hubs take over when they find this one dead");
+        }
         self.committer.close();
         self.tasks.close();
         self.tasks.wait().await;

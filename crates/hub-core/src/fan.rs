@@ -5,10 +5,10 @@
 
 use crate::Millis;
 use crate::engine::{By, Engine};
-use crate::group::Group;
 use crate::group::dispatch::MemberId;
 use crate::group::mailbox::Mailbox;
 use crate::group::state::GroupState;
+use crate::group::{Carried, Group};
 use crate::store::{Bounds, GroupRecord, StoredGroup, SubscriptionRecord};
 use crate::topic::Topic;
 use hub_proto::{Error, GroupName, Pattern, Result, TopicName};
@@ -143,7 +143,7 @@ impl Fans {
             let group = fan.group(engine, &topic);
             for (&id, member) in &fan.members {
                 // A group made a moment ago under this lock cannot be deleted.
-                let _ = group.join(id, member.mailbox.clone(), member.ack_timeout);
+                let _ = group.join(id, member.mailbox.clone(), member.ack_timeout, &Carried::default());
                 group.set_paused(id, member.paused);
             }
         }
@@ -230,6 +230,19 @@ impl Fans {
         driven
     }
 
+    /// Takes out every subscription with this group name; nothing is stored.
+    pub fn drop_groups(&self, engine: &Engine, group: &GroupName, error: &Error) {
+        let mut inner = self.inner.lock();
+        inner.fans.retain(|(_, name), fan| {
+            let goes = name == group;
+            if goes {
+                fan.end_members(error);
+                engine.uncount_group();
+            }
+            !goes
+        });
+    }
+
     /// The label of a subscription that drives the group on `topic`.
     pub fn driver(&self, topic: &TopicName, group: &GroupName) -> Option<String> {
         let inner = self.inner.lock();
@@ -250,7 +263,9 @@ impl Fans {
         id: MemberId,
         mailbox: &Arc<Mailbox>,
         ack_timeout: Millis,
+        carried: &BTreeMap<TopicName, Carried>,
     ) -> Result<()> {
+        let nothing = Carried::default();
         let mut inner = self.inner.lock();
         let fan = inner.fans.get_mut(&(label.to_owned(), group.clone())).filter(|fan| !fan.going);
         let Some(fan) = fan else { return Err(crate::group::deleted(group)) };
@@ -261,7 +276,8 @@ impl Fans {
         let mut joined = Vec::new();
         for topic in engine.topics().into_iter().filter(|topic| fan.cover.covers(&topic.name)) {
             let group = fan.group(engine, &topic);
-            if let Err(error) = group.join(id, mailbox.clone(), ack_timeout) {
+            let carried = carried.get(&topic.name).unwrap_or(&nothing);
+            if let Err(error) = group.join(id, mailbox.clone(), ack_timeout, carried) {
                 joined.iter().for_each(|group: &Arc<Group>| group.leave(id, false));
                 fan.members.remove(&id);
                 return Err(error);

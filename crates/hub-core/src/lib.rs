@@ -14,10 +14,13 @@
 //! | in the consumer's hands, acked | [`Subscription`], [`Delivery`] |
 //! | what was done is saved | `saver` |
 //! | old and overtaken events leave | `cleaner`, `snapshot` |
+//!
+//! Several hubs over one store: `cluster`.
 
 mod bus;
 mod cleaner;
 mod clock;
+mod cluster;
 mod committer;
 mod config;
 mod dead_letter;
@@ -37,6 +40,7 @@ mod topic;
 
 pub use bus::{Bus, BusBuilder};
 pub use clock::{Clock, SystemClock};
+pub use cluster::{ClusterConfig, Held, Luggage, Owner};
 pub use committer::{Pending, Receipt};
 pub use config::{Config, TopicDurability, TopicSettings};
 pub use engine::{Burst, PendingBatch, Submission};

@@ -37,6 +37,10 @@ impl Position {
     pub(crate) async fn resolve(self, engine: &Engine, topic: &Topic) -> Result<u64> {
         let store = &engine.store;
         match self {
+            // Another hub may have committed what has not been heard of here yet.
+            Self::Latest if engine.cluster.is_some() => {
+                store.bounds(&topic.name).await.map_err(refused).map(|bounds| bounds.last)
+            }
             Self::Latest => Ok(topic.last()),
             Self::Earliest => {
                 store.bounds(&topic.name).await.map_err(refused).map(|bounds| bounds.first.saturating_sub(1))

@@ -52,7 +52,7 @@ impl Saver {
     }
 
     /// Saves whenever there is something, a little later than the first change. Idle, it costs nothing.
-    pub async fn run(&self, engine: &Engine) {
+    pub async fn run(&self, engine: &Arc<Engine>) {
         let interval = Duration::from_millis(engine.config.save_interval);
         loop {
             self.wake.notified().await;
@@ -67,7 +67,7 @@ impl Saver {
     /// Saves everything that is unsaved now.
     ///
     /// Cancel safe: what is not known to be saved is saved again.
-    pub async fn flush(&self, engine: &Engine) -> Result<()> {
+    pub async fn flush(&self, engine: &Arc<Engine>) -> Result<()> {
         let _turn = self.saving.lock().await;
         let Dirty { groups, subscriptions } = std::mem::take(&mut *self.dirty.lock());
         let mut records: Vec<Record> = Vec::new();
@@ -83,7 +83,7 @@ impl Saver {
         }
         let result = match records.is_empty() {
             true => Ok(()),
-            false => engine.committer.write(records, engine.clock.steady()).await,
+            false => engine.write(records).await,
         };
         save.done = result.is_ok();
         result

@@ -7,7 +7,7 @@ use crate::store::{Bounds, ReadLimit};
 use hub_proto::{Event, GroupName, TopicName};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// A topic: its tail, its groups.
@@ -20,6 +20,8 @@ pub(crate) struct Topic {
     pub metrics: TopicMetrics,
     pub groups: RwLock<BTreeMap<GroupName, Arc<Group>>>,
     tail: Mutex<Tail>,
+    /// Commits of this hub that are under way.
+    committing: AtomicUsize,
     /// One cleaner at a time: a snapshot is written in order.
     pub cleaning: tokio::sync::Mutex<()>,
 }
@@ -78,7 +80,8 @@ impl Topic {
         let (groups, cleaning) = (RwLock::default(), tokio::sync::Mutex::default());
         let relaxed = AtomicBool::new(settings.durability == TopicDurability::Interval);
         let settings = RwLock::new(Arc::new(settings));
-        Self { name, settings, relaxed, metrics, groups, tail: Mutex::new(tail), cleaning }
+        let committing = AtomicUsize::new(0);
+        Self { name, settings, relaxed, metrics, groups, tail: Mutex::new(tail), committing, cleaning }
     }
 
     /// What it keeps, as set now.
@@ -129,6 +132,24 @@ impl Topic {
         tail.events.clear();
         tail.last = bounds.last;
         std::mem::take(&mut tail.waiting)
+    }
+
+    /// A commit of this hub begins, or has come to its end.
+    pub fn set_committing(&self, under_way: bool) {
+        match under_way {
+            true => self.committing.fetch_add(1, Relaxed),
+            false => self.committing.fetch_sub(1, Relaxed),
+        };
+    }
+
+    /// Whether a commit of this hub is under way.
+    pub fn is_committing(&self) -> bool {
+        self.committing.load(Relaxed) > 0
+    }
+
+    /// Whether somebody has seen everything and wants more.
+    pub fn is_waited_for(&self) -> bool {
+        self.tail.lock().waiting.iter().any(Waiter::is_there)
     }
 
     /// Gives memory back: events up to `seq` go.

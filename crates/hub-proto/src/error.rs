@@ -134,6 +134,8 @@ codes! {
     Unavailable = "unavailable",
     /// A bug in the hub.
     Internal = "internal",
+    /// Between hubs only: another one serves the group.
+    NotOwner = "not_owner",
 }
 
 impl fmt::Display for Code {
@@ -184,7 +186,7 @@ mod tests {
         for code in Code::ALL {
             assert_eq!(code.as_str().parse::<Code>(), Ok(*code));
         }
-        assert_eq!(Code::ALL.len(), 17);
+        assert_eq!(Code::ALL.len(), 18);
     }
 
     #[test]

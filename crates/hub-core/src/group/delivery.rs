@@ -15,6 +15,8 @@ pub struct Delivery {
     pub(crate) group: Arc<Group>,
     pub(crate) lease: Lease,
     pub(crate) max_attempts: u32,
+    /// The consumer has had it before, from another owner of the group.
+    pub(crate) in_hand: bool,
 }
 
 impl Delivery {

@@ -408,6 +408,38 @@ impl Dispatcher {
         self.ready.range(after + 1..).next().copied()
     }
 
+    /// Whether an event could be delivered now.
+    pub fn is_deliverable(&self, seq: u64) -> bool {
+        matches!(self.window.get(seq), Some(Entry { state: State::Ready, .. }))
+    }
+
+    /// Goes on with a lease that a member has from another owner; `None` if it has ended: the event is settled, or was
+    /// delivered again since.
+    pub fn adopt(&mut self, seq: u64, id: MemberId, attempt: u32, now: Millis) -> Option<Lease> {
+        let member = self.members.get_mut(&id)?;
+        let entry = self.window.get_mut(seq)?;
+        if entry.state != State::Ready || entry.attempts > attempt {
+            return None;
+        }
+        let deadline = now + member.ack_timeout;
+        entry.attempts = attempt;
+        entry.state = State::Leased { member: id, deadline, taken: Some(now) };
+        member.leased += 1;
+        self.leased += 1;
+        self.high = self.high.max(seq);
+        self.deadlines.push(member.ack_timeout, deadline, (seq, attempt));
+        self.ready.remove(&seq);
+        Some(Lease { member: id, seq, attempt, epoch: self.epoch })
+    }
+
+    /// A lease ends because its holder vanished with this event in hand: it counts a failure.
+    pub fn blame(&mut self, lease: Lease, now: Millis) -> Option<Released> {
+        self.find(lease)?;
+        let released = self.unlease(lease.seq)?;
+        self.fail(lease.seq, now, Again::AtOnce, "the consumer disconnected while it held the event");
+        Some(released)
+    }
+
     /// Leases a deliverable event to a member whose turn it is.
     pub fn lease(&mut self, seq: u64, id: MemberId, now: Millis) -> Lease {
         let member = self.members.get_mut(&id).expect("a picked member is a member");

@@ -57,6 +57,20 @@ impl Group {
         })
     }
 
+    /// The holder vanished, and this event may be what killed it.
+    pub fn blame(self: &Arc<Self>, lease: Lease) {
+        self.locked(|inner| {
+            if inner.disp.blame(lease, self.engine.clock.steady()).is_none() {
+                return;
+            }
+            if inner.disp.has_burials() {
+                self.ensure_task(inner);
+                self.wake.notify_one();
+            }
+            self.settled(inner, lease.member);
+        });
+    }
+
     pub fn extend(&self, lease: Lease, extend: Millis) -> Result<Millis> {
         let mut inner = self.inner.lock();
         let now = self.engine.clock.steady();

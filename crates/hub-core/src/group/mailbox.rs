@@ -79,6 +79,17 @@ impl Mailbox {
         true
     }
 
+    /// The consumer has an event in hand already, whether there is room for it or not.
+    pub fn hold(&self) {
+        self.outstanding.fetch_add(1, SeqCst);
+    }
+
+    /// An event that is [held](Self::hold) will be pushed.
+    pub fn requeue(&self, bytes: usize) {
+        self.queued.fetch_add(1, SeqCst);
+        self.queued_bytes.fetch_add(bytes, SeqCst);
+    }
+
     /// Leases ended.
     pub fn release(&self, leases: usize) {
         self.outstanding.fetch_sub(leases, SeqCst);

@@ -4,6 +4,7 @@
 //! What needs the store or a timer is done by the group's task ([`task`]), which exists while the group has members or
 //! a dead letter to write. A group without members costs its memory and nothing else.
 
+mod adopt;
 mod deadlines;
 pub(crate) mod delivery;
 pub(crate) mod dispatch;
@@ -18,12 +19,16 @@ pub(crate) mod status;
 mod task;
 mod window;
 
+use self::adopt::Adopted;
+pub(crate) use self::adopt::Carried;
+use self::delivery::Delivery;
 use self::dispatch::{Dispatcher, MemberId, Rules};
 use self::mailbox::{Mailbox, Slot};
 use self::options::{GroupOptions, Ordering};
 use self::pump::Pump;
 use self::state::GroupState;
 use crate::Millis;
+use crate::cluster::Tenure;
 use crate::engine::Engine;
 use crate::metrics::GroupMetrics;
 use crate::store::{GroupRecord, Record, StoredGroup};
@@ -41,6 +46,8 @@ const FETCH: usize = 256;
 pub(crate) struct Group {
     pub topic: Arc<Topic>,
     pub name: GroupName,
+    /// Under what this hub owns it.
+    pub tenure: Arc<Tenure>,
     engine: Arc<Engine>,
     metrics: GroupMetrics,
     inner: Mutex<Inner>,
@@ -83,6 +90,10 @@ struct Inner {
     stalled: bool,
     /// Since when the task waits for the store.
     working_since: Option<Millis>,
+    /// What members brought along from another owner, until the log is read that far.
+    adopted: BTreeMap<u64, Adopted>,
+    /// Nothing may be delivered for now: the task looks again.
+    gated: bool,
     /// Mailboxes that got room while their consumer waits: whoever unlocks the group feeds them.
     freed: Vec<Arc<Mailbox>>,
 }
@@ -93,6 +104,7 @@ impl Group {
         let rules = rules(&record);
         let metrics = engine.metrics.group(&topic.name, &record.name);
         let name = record.name.clone();
+        let tenure = engine.tenure(&name);
         let inner = Inner {
             record,
             disp: Dispatcher::restore(state.clone(), rules),
@@ -115,11 +127,14 @@ impl Group {
             deleted: false,
             stalled: false,
             working_since: None,
+            adopted: BTreeMap::new(),
+            gated: false,
             freed: Vec::new(),
         };
         let group = Arc::new(Self {
             topic,
             name,
+            tenure,
             engine,
             metrics,
             inner: Mutex::new(inner),
@@ -134,14 +149,21 @@ impl Group {
 
     // ---- members ----
 
-    /// Adds a member and starts to deliver to it.
-    pub fn join(self: &Arc<Self>, id: MemberId, mailbox: Arc<Mailbox>, ack_timeout: Millis) -> Result<()> {
+    /// Adds a member, with what it brings along, and starts to deliver to it.
+    pub fn join(
+        self: &Arc<Self>,
+        id: MemberId,
+        mailbox: Arc<Mailbox>,
+        ack_timeout: Millis,
+        carried: &Carried,
+    ) -> Result<()> {
         self.locked(|inner| {
             if inner.deleted || inner.going {
                 return Err(deleted(&self.name));
             }
             inner.members.insert(id, Slot::new(mailbox));
             inner.disp.join(id, ack_timeout);
+            self.adopt(inner, id, carried);
             if inner.record.idle_since.take().is_some() {
                 inner.record_dirty = true;
                 self.mark(inner);
@@ -170,6 +192,7 @@ impl Group {
             }
             let released = inner.disp.leave(id, blame, self.engine.clock.steady());
             self.release(inner, id, released);
+            self.disown(inner, Some(id));
             inner.members.remove(&id);
             if inner.members.is_empty() {
                 inner.record.idle_since = Some(self.engine.now_unset());
@@ -227,6 +250,7 @@ impl Group {
                 inner.disp.roomy(member);
             }
             inner.forget_ahead();
+            self.disown(inner, None);
             self.mark(inner);
             self.pump(inner, Pump::All);
         });

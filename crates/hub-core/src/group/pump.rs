@@ -40,6 +40,11 @@ impl Group {
     /// Delivers what can be delivered now; true if the task has something to do.
     pub(super) fn deliver(self: &Arc<Self>, inner: &mut Inner, how: Pump, now: Millis) -> bool {
         self.expire(inner, now);
+        if !self.tenure.is_open(now) || !self.engine.serves(now) {
+            // The task has to hear of it once; then it looks again by itself.
+            return !std::mem::replace(&mut inner.gated, true);
+        }
+        inner.gated = false;
         let mut task = self.redeliver(inner, now);
         let parks_less = inner.stalled && inner.disp.parked() < self.engine.config.max_parked;
         if how == Pump::All || parks_less {
@@ -66,6 +71,12 @@ impl Group {
         let mut after = 0;
         while let Some(seq) = inner.disp.next_ready(after, now) {
             after = seq;
+            if inner.adopted.contains_key(&seq)
+                && let Some(event) = self.topic.get(seq).or_else(|| inner.fetched.remove(&seq))
+                && self.take_up(inner, &event, now)
+            {
+                continue;
+            }
             let Some(member) = self.pick(inner) else {
                 if coalesce {
                     // By the time there is room they may be overtaken.
@@ -92,7 +103,10 @@ impl Group {
         let rules = inner.disp.rules();
         inner.stalled = false;
         while inner.disp.parked() < self.engine.config.max_parked {
-            let Some(member) = self.pick(inner) else { return false };
+            let member = self.pick(inner);
+            if member.is_none() && inner.adopted.is_empty() {
+                return false;
+            }
             let Some(event) = inner.ahead.pop_front() else {
                 if inner.ahead_upto > inner.disp.pos() {
                     inner.disp.pass(inner.ahead_upto);
@@ -118,8 +132,9 @@ impl Group {
             let key = event.key_hash().zip(event.key());
             let key = key.filter(|_| !rules.coalesce || event.audience().is_none());
             match inner.disp.admit(seq, key) {
+                Admitted::Ready if self.take_up(inner, &event, now) => {}
                 Admitted::Ready => {
-                    if !self.hand_over(inner, member, event, now) {
+                    if !member.is_some_and(|member| self.hand_over(inner, member, event, now)) {
                         inner.disp.defer(seq);
                     }
                 }
@@ -185,7 +200,7 @@ impl Group {
         if slot.staged.is_empty() {
             inner.touched.push(member);
         }
-        slot.staged.push(Delivery { event, group: self.clone(), lease, max_attempts });
+        slot.staged.push(Delivery { event, group: self.clone(), lease, max_attempts, in_hand: false });
         self.metrics.inflight.inc();
         true
     }

@@ -25,6 +25,10 @@ pub enum Reason {
     KeyBlocked,
     /// A rate limit holds the members back.
     RateLimited,
+    /// Another hub had the group, and its members have not said yet what they hold.
+    TakingOver,
+    /// Another hub serves it.
+    Elsewhere,
 }
 
 impl Reason {
@@ -40,6 +44,8 @@ impl Reason {
             Self::StoreUnavailable => "store_unavailable",
             Self::KeyBlocked => "key_blocked",
             Self::RateLimited => "rate_limited",
+            Self::TakingOver => "taking_over",
+            Self::Elsewhere => "elsewhere",
         }
     }
 }
@@ -80,7 +86,9 @@ impl Group {
             Some(Reason::NoMembers)
         } else if disp.all_paused() {
             Some(Reason::Paused)
-        } else if inner.retry_at.is_some() || is_late {
+        } else if !self.tenure.is_open(now) {
+            Some(Reason::TakingOver)
+        } else if inner.retry_at.is_some() || is_late || !self.engine.serves(now) {
             Some(Reason::StoreUnavailable)
         } else if !has_room() {
             Some(Reason::WindowFull)

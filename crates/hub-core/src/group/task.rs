@@ -19,6 +19,9 @@ const BURY: usize = 100;
 /// How long a failing store is left alone.
 const RETRY: Millis = 200;
 
+/// How often a group that may not deliver yet looks whether it may.
+const GATED: Millis = 20;
+
 /// What to do next.
 struct Plan {
     /// Something for the store, unless it is still at the last.
@@ -110,7 +113,8 @@ impl Group {
         } else if !working {
             inner.working_since = None;
         }
-        inner.armed = inner.disp.next_deadline().into_iter().chain(retry_at).min();
+        let gated = inner.gated.then_some(now + GATED);
+        inner.armed = inner.disp.next_deadline().into_iter().chain(retry_at).chain(gated).min();
         Some(Plan { work, until: inner.armed })
     }
 

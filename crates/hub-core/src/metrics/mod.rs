@@ -47,6 +47,7 @@ pub(crate) struct Metrics {
     commit_duration: Histogram,
     commit_events: Histogram,
     save_failures: Counter,
+    news_lost: Counter,
     store_health: StoreHealth,
     seen: Mutex<Seen>,
     max_labels: usize,
@@ -94,6 +95,11 @@ impl Metrics {
             "Saves of group state that failed",
             this.save_failures.clone(),
         );
+        registry.register(
+            "cluster_news_lost",
+            "Times the news of other hubs' events were lost",
+            this.news_lost.clone(),
+        );
         registry.register_collector(Box::new(this.store_health.clone()));
         this
     }
@@ -108,6 +114,10 @@ impl Metrics {
         if events > 0 {
             self.commit_events.observe(events as f64, 1);
         }
+    }
+
+    pub fn news_lost(&self) {
+        self.news_lost.inc();
     }
 
     pub fn save_failed(&self) {

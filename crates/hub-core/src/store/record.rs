@@ -20,6 +20,19 @@ pub enum Record {
     SubscriptionGone(String, GroupName),
 }
 
+impl Record {
+    /// The name of the group it is about.
+    pub fn group(&self) -> &GroupName {
+        match self {
+            Self::Group(record) => &record.name,
+            Self::Subscription(record) => &record.group,
+            Self::Progress(_, group, _) | Self::GroupGone(_, group) | Self::SubscriptionGone(_, group) => {
+                group
+            }
+        }
+    }
+}
+
 /// A durable group on one topic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupRecord {

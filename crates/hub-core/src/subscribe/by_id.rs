@@ -2,6 +2,7 @@
 
 use super::Subscription;
 use crate::Millis;
+use crate::cluster::Held;
 use crate::group::Group;
 use crate::group::delivery::{Delivery, check_delay};
 use crate::group::dispatch::Lease;
@@ -24,8 +25,24 @@ pub struct ById {
     freed: VecDeque<Delivery>,
     /// Who waits for the next event while some are held: an ack of their twin frees them.
     waiting: Option<Waker>,
+    /// What the consumer had in hand with another owner of the group, until this one has come by it.
+    brought: HashMap<EventId, Brought, RandomState>,
     /// Sweep what was not settled in time when there is more than this.
     sweep_at: usize,
+}
+
+/// An event from another owner, and what the consumer said about it meanwhile.
+#[derive(Debug)]
+struct Brought {
+    held: Held,
+    word: Option<Word>,
+}
+
+#[derive(Debug)]
+enum Word {
+    Ack,
+    Nack(Option<Millis>, String),
+    Extend(Millis),
 }
 
 /// What is kept of an event that was handed out: not the event, which may be large and stay out for hours.
@@ -55,9 +72,10 @@ pub struct Handed {
 const SWEEP: usize = 4096;
 
 impl ById {
-    pub(super) fn new(subscription: Subscription) -> Self {
+    pub(super) fn new(subscription: Subscription, brought: Vec<Held>) -> Self {
         Self {
             subscription,
+            brought: brought.into_iter().map(|held| (held.id, Brought { held, word: None })).collect(),
             in_hand: HashMap::default(),
             held: HashMap::default(),
             freed: VecDeque::new(),
@@ -100,6 +118,10 @@ impl ById {
 
     fn hand_out(&mut self, delivery: Delivery) -> Option<Handed> {
         let id = delivery.event().id();
+        if delivery.in_hand {
+            self.go_on(id, delivery);
+            return None;
+        }
         let twin = self.in_hand.get(&id).filter(|twin| !Arc::ptr_eq(&twin.group, &delivery.group));
         if twin.is_some_and(|twin| twin.group.is_held(twin.lease)) {
             // Its lease may run out meanwhile: nobody had it in hand, so it just comes again, here or elsewhere.
@@ -126,13 +148,67 @@ impl ById {
         Some(handed)
     }
 
+    /// The lease of an event that the consumer had in hand before; what it said meanwhile counts now.
+    fn go_on(&mut self, id: EventId, delivery: Delivery) {
+        let word = self.brought.remove(&id).and_then(|brought| brought.word);
+        let Delivery { group, lease, .. } = delivery;
+        self.in_hand.insert(id, InHand { group, lease });
+        // A lease that has ended meanwhile is nobody's fault.
+        let _ = match word {
+            None => Ok(()),
+            Some(Word::Ack) => self.ack(id, None),
+            Some(Word::Nack(delay, reason)) => self.nack(id, None, delay, &reason),
+            Some(Word::Extend(extend_ms)) => self.extend(id, None, extend_ms).map(drop),
+        };
+    }
+
+    /// Keeps what the consumer says about an event that this owner has not come by yet.
+    fn is_early(&mut self, id: EventId, attempt: Option<u32>, word: impl FnOnce() -> Word) -> bool {
+        let brought = self.brought.get_mut(&id).filter(|brought| {
+            attempt.is_none_or(|attempt| attempt == brought.held.attempt)
+                && !matches!(brought.word, Some(Word::Ack | Word::Nack(..)))
+        });
+        match brought {
+            Some(brought) => {
+                brought.word = Some(word());
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What the consumer has in hand: what it brings along if another hub takes the group over.
+    pub fn held(&self) -> Vec<Held> {
+        let here = self.in_hand.iter().filter(|(_, held)| held.group.is_held(held.lease));
+        let here = here.map(|(&id, held)| Held {
+            topic: held.group.topic.name.clone(),
+            id,
+            seq: held.lease.seq,
+            attempt: held.lease.attempt,
+        });
+        let brought = self.brought.values().filter(|brought| brought.word.is_none());
+        here.chain(brought.map(|brought| brought.held.clone())).collect()
+    }
+
+    /// The consumer has vanished with these in hand; the event `blame` may be what killed it, and counts a failure.
+    pub fn vanish(mut self, blame: Option<EventId>) {
+        if let Some(held) = blame.and_then(|id| self.in_hand.remove(&id)) {
+            held.group.blame(held.lease);
+        }
+        self.subscription.close();
+    }
+
     /// The topic of the event `id`, if it was handed out here and is not settled.
     pub fn topic_of(&self, id: EventId) -> Option<&TopicName> {
-        self.in_hand.get(&id).map(|held| &held.group.topic.name)
+        let here = self.in_hand.get(&id).map(|held| &held.group.topic.name);
+        here.or_else(|| self.brought.get(&id).map(|brought| &brought.held.topic))
     }
 
     /// Settles the event `id`; `attempt` refuses when the event was delivered again since.
     pub fn ack(&mut self, id: EventId, attempt: Option<u32>) -> Result<()> {
+        if self.is_early(id, attempt, || Word::Ack) {
+            return Ok(());
+        }
         self.settle(id, attempt, |held| held.group.ack(held.lease))
     }
 
@@ -147,12 +223,18 @@ impl ById {
         if let Some(delay) = delay {
             check_delay("delay_ms", delay)?;
         }
+        if self.is_early(id, attempt, || Word::Nack(delay, reason.to_owned())) {
+            return Ok(());
+        }
         self.settle(id, attempt, |held| held.group.nack(held.lease, delay, reason))
     }
 
     /// Puts the deadline of the event `id` off; see [`Delivery::extend`].
     pub fn extend(&mut self, id: EventId, attempt: Option<u32>, extend_ms: Millis) -> Result<Millis> {
         check_delay("extend_ms", extend_ms)?;
+        if self.is_early(id, attempt, || Word::Extend(extend_ms)) {
+            return Ok(extend_ms);
+        }
         let held = self.find(id, attempt)?;
         held.group.extend(held.lease, extend_ms)
     }

@@ -2,6 +2,7 @@
 
 mod by_id;
 mod handler;
+mod luggage;
 mod structure;
 mod subscription;
 mod watch;
@@ -13,12 +14,14 @@ pub use subscription::Subscription;
 pub use watch::{Watch, Watched};
 
 use crate::Millis;
+use crate::cluster::Luggage;
 use crate::engine::{By, Engine};
 use crate::fan::Cover;
 use crate::group::mailbox::Mailbox;
 use crate::group::options::{Filter, GroupRequest, Ordering};
 use crate::position::Position;
 use hub_proto::{Code, Error, Event, GroupName, Pattern, Result, TopicName, limits, shown};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A filter that is a function: it runs on the member's side and acks what it refuses.
@@ -127,6 +130,7 @@ impl Subscribe {
             request,
             member,
             predicate: None,
+            luggage: None,
         }
     }
 
@@ -184,6 +188,7 @@ pub struct SubscribeGroup {
     request: GroupRequest,
     member: MemberOptions,
     predicate: Option<Predicate>,
+    luggage: Option<Luggage>,
 }
 
 impl SubscribeGroup {
@@ -270,31 +275,35 @@ impl SubscribeGroup {
         self.check()?;
         self.engine.check_running()?;
         let group = GroupName::parse(&self.group)?;
+        let target = self.target.check()?;
+        let mut stay = self.engine.own(&group).await?;
+        let carried = match &self.luggage {
+            Some(luggage) => luggage::unpack(&self.engine, &group, &mut stay, luggage).await?,
+            None => BTreeMap::new(),
+        };
         let mailbox = Arc::new(Mailbox::new(self.member.max_in_flight, self.member.max_bytes));
         let id = self.engine.new_member();
-        let place = match self.target.check()? {
+        let joining = structure::Joining {
+            engine: self.engine.clone(),
+            request: self.request,
+            from: self.from,
+            carried: Arc::new(carried),
+        };
+        let place = match target {
             Checked::One(topic) => {
                 let topic = self.engine.topic(&topic, By::User)?;
-                let joined = structure::Joining {
-                    engine: self.engine.clone(),
-                    request: self.request.clone(),
-                    from: self.from,
-                };
-                subscription::Place::One(
-                    joined.one(&topic, &group, id, &mailbox, self.member.ack_timeout).await?,
-                )
+                let joined = joining.one(&topic, &group, id, &mailbox, self.member.ack_timeout).await?;
+                subscription::Place::One(joined)
             }
             Checked::Many(label, cover) => {
-                let joined = structure::Joining {
-                    engine: self.engine.clone(),
-                    request: self.request.clone(),
-                    from: self.from,
-                };
-                joined.many(&label, cover, &group, id, &mailbox, self.member.ack_timeout).await?;
+                joining.many(&label, cover, &group, id, &mailbox, self.member.ack_timeout).await?;
                 subscription::Place::Many(label, group)
             }
         };
-        Ok(Subscription::new(self.engine, mailbox, id, place, self.predicate, self.member.batch_size))
+        if let Some(luggage) = &self.luggage {
+            stay.tenure.reported(luggage.hub, luggage.members);
+        }
+        Ok(Subscription::new(self.engine, mailbox, id, place, self.predicate, self.member.batch_size, stay))
     }
 
     /// Joins the group and receives its events one by one, to be settled by id.
@@ -312,7 +321,15 @@ impl SubscribeGroup {
     /// # bus.stop().await }
     /// ```
     pub async fn open_by_id(self) -> Result<ById> {
-        self.open().await.map(ById::new)
+        let held = self.luggage.as_ref().map(|luggage| luggage.held.clone()).unwrap_or_default();
+        self.open().await.map(|subscription| ById::new(subscription, held))
+    }
+
+    /// The member comes from another owner of the group, or is connected to another hub: what it holds there, it goes on
+    /// holding here. For [`open_by_id`](Self::open_by_id), which is how hubs serve members.
+    pub fn bringing(mut self, luggage: Luggage) -> Self {
+        self.luggage = Some(luggage);
+        self
     }
 
     fn check(&self) -> Result<()> {

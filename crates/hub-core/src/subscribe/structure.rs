@@ -7,11 +7,12 @@ use crate::group::dispatch::MemberId;
 use crate::group::mailbox::Mailbox;
 use crate::group::options::{GroupOptions, GroupRequest};
 use crate::group::state::GroupState;
-use crate::group::{Group, deleted};
-use crate::position::Position;
+use crate::group::{Carried, Group, deleted};
+use crate::position::{Position, refused};
 use crate::store::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
 use crate::topic::Topic;
 use hub_proto::{Error, GroupName, Result, TopicName, shown};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often a group may be deleted under somebody who is about to join it.
@@ -23,6 +24,8 @@ pub(super) struct Joining {
     pub engine: Arc<Engine>,
     pub request: GroupRequest,
     pub from: Position,
+    /// What the member brings along from another owner, by topic.
+    pub carried: Arc<BTreeMap<TopicName, Carried>>,
 }
 
 impl Joining {
@@ -35,11 +38,13 @@ impl Joining {
         mailbox: &Arc<Mailbox>,
         ack_timeout: Millis,
     ) -> Result<Arc<Group>> {
+        let nothing = Carried::default();
+        let carried = self.carried.get(&topic.name).unwrap_or(&nothing);
         // Joined here and not where the group is made: whoever is dropped on the way leaves no member behind.
         for _ in 0..TRIES {
             if let Some(group) = topic.group(name)
                 && self.request.conflicts(&group.record().options).is_empty()
-                && group.join(id, mailbox.clone(), ack_timeout).is_ok()
+                && group.join(id, mailbox.clone(), ack_timeout, carried).is_ok()
             {
                 return Ok(group);
             }
@@ -58,7 +63,7 @@ impl Joining {
         self.engine.check_groups(1)?;
         let options = self.request.over(&GroupOptions::default());
         let stored = self.new_group(topic, name, &options, false).await?;
-        self.engine.committer.write(records_of(&stored), self.engine.clock.steady()).await?;
+        self.engine.write(records_of(&stored)).await?;
         insert(&self.engine, topic, stored);
         Ok(())
     }
@@ -78,7 +83,7 @@ impl Joining {
             |fan: &mut Fan| fan.cover == cover && self.request.conflicts(&fan.record.options).is_empty();
         for _ in 0..TRIES {
             if self.engine.fans.with(label, name, unchanged) == Some(true)
-                && self.engine.fans.join(&self.engine, at, id, mailbox, ack_timeout).is_ok()
+                && self.engine.fans.join(&self.engine, at, id, mailbox, ack_timeout, &self.carried).is_ok()
             {
                 return Ok(());
             }
@@ -113,6 +118,10 @@ impl Joining {
             None => {
                 // Also where no topic is covered yet.
                 self.from.check_for_several()?;
+                if let Some(cluster) = &engine.cluster {
+                    // A topic that is not known here would pass for one that is born later.
+                    cluster.ask(engine).await.map_err(refused)?;
+                }
                 (None, None)
             }
         };
@@ -142,7 +151,7 @@ impl Joining {
         engine.check_groups(new.len() + usize::from(old.is_none()))?;
         let mut records: Vec<Record> = new.iter().flat_map(|(_, stored)| records_of(stored)).collect();
         records.push(Record::Subscription(record.clone()));
-        engine.committer.write(records, engine.clock.steady()).await?;
+        engine.write(records).await?;
         for group in groups {
             group.set_options(self.request.over(&group.record().options))?;
         }
@@ -251,6 +260,7 @@ pub(crate) async fn delete(
 ) -> Result<usize> {
     let (this, name) = (engine.clone(), name.clone());
     let act = async move {
+        let _stay = this.own(&name).await?;
         let _turn = this.structure.lock().await;
         let _held = this.saver.hold().await;
         let label = match what {
@@ -330,13 +340,13 @@ async fn delete_driven(engine: &Arc<Engine>, topics: Vec<Arc<Topic>>, name: &Gro
 }
 
 /// Stores that groups are gone. If it is not known whether that was stored, they are stored again.
-async fn write_gone(engine: &Engine, mut records: Vec<Record>, groups: &[Arc<Group>]) -> Result<()> {
+async fn write_gone(engine: &Arc<Engine>, mut records: Vec<Record>, groups: &[Arc<Group>]) -> Result<()> {
     records
         .extend(groups.iter().map(|group| Record::GroupGone(group.topic.name.clone(), group.name.clone())));
     if records.is_empty() {
         return Ok(());
     }
-    let written = engine.committer.write(records, engine.clock.steady()).await;
+    let written = engine.write(records).await;
     if written.is_err() {
         for group in groups {
             group.stay();

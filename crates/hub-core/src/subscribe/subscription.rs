@@ -1,6 +1,7 @@
 //! A member of a group, as its consumer sees it.
 
 use super::Predicate;
+use crate::cluster::Stay;
 use crate::engine::Engine;
 use crate::group::Group;
 use crate::group::delivery::Delivery;
@@ -25,6 +26,8 @@ pub struct Subscription {
     queue: VecDeque<Delivery>,
     predicate: Option<Predicate>,
     batch_size: usize,
+    /// The group's name stays this hub's for as long as there is a member.
+    _stay: Stay,
 }
 
 /// Where the member is.
@@ -41,8 +44,10 @@ impl Subscription {
         place: Place,
         predicate: Option<Predicate>,
         batch_size: usize,
+        stay: Stay,
     ) -> Self {
-        Self { engine, mailbox, id, place: Some(place), queue: VecDeque::new(), predicate, batch_size }
+        let queue = VecDeque::new();
+        Self { engine, mailbox, id, place: Some(place), queue, predicate, batch_size, _stay: stay }
     }
 
     /// The next event; waits for one. An error ends the subscription: its group was deleted, or the hub stopped.
@@ -106,7 +111,7 @@ impl Subscription {
         }
         loop {
             while let Some(delivery) = self.queue.pop_front() {
-                if !delivery.group.take(delivery.lease, &delivery.event) {
+                if !delivery.in_hand && !delivery.group.take(delivery.lease, &delivery.event) {
                     continue;
                 }
                 if self.refuses(&delivery) {

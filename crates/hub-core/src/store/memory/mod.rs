@@ -4,11 +4,13 @@
 //! and programs that want the bus without the disk.
 
 mod log;
+mod shared;
 
 use self::log::Log;
+use self::shared::Common;
 use super::{
     Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, Durability, EventStore, Image, ReadLimit,
-    Record, StoreResult, StoredGroup, SubscriptionRecord,
+    Record, SharedStore, StoreResult, StoredGroup, SubscriptionRecord,
 };
 use crate::Millis;
 use crate::group::state::GroupState;
@@ -33,6 +35,7 @@ struct Shared {
     topics: RwLock<HashMap<TopicName, Arc<Mutex<Log>>, RandomState>>,
     groups: Mutex<BTreeMap<(TopicName, GroupName), StoredGroup>>,
     subscriptions: Mutex<BTreeMap<(String, GroupName), SubscriptionRecord>>,
+    common: Common,
 }
 
 impl MemoryStore {
@@ -109,18 +112,33 @@ fn done<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, StoreResult<T>> {
     Box::pin(ready(Ok(value)))
 }
 
+/// The topics of new events, each with its highest seq.
+fn news(events: &[StoreResult<Appended>]) -> Vec<(TopicName, u64)> {
+    let mut news: BTreeMap<&TopicName, u64> = BTreeMap::new();
+    for appended in events {
+        if let Ok(Appended::New { event, .. }) = appended {
+            news.insert(event.topic(), event.seq());
+        }
+    }
+    news.into_iter().map(|(topic, seq)| (topic.clone(), seq)).collect()
+}
+
 impl EventStore for MemoryStore {
     fn name(&self) -> &'static str {
         "memory"
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed> {
-        let events = self.append(commit.events, commit.now);
-        let write = |record| {
+        let Commit { now, events, records, epochs } = commit;
+        let events = self.append(events, now);
+        let write = |(record, epoch): (Record, u64)| {
+            self.shared.common.admits(record.group(), epoch)?;
             self.write(record);
             Ok(())
         };
-        let records = commit.records.into_iter().map(write).collect();
+        let epochs = epochs.into_iter().chain(std::iter::repeat(0));
+        let records = records.into_iter().zip(epochs).map(write).collect();
+        self.shared.common.tell(|| news(&events));
         Box::pin(ready(Committed { events, records }))
     }
 
@@ -176,6 +194,10 @@ impl EventStore for MemoryStore {
 
     fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {
         done(self.with_log(topic, |log| log.clean(policy)))
+    }
+
+    fn shared(&self) -> Option<SharedStore> {
+        Some(Arc::new(self.clone()))
     }
 }
 

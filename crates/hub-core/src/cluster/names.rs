@@ -1,0 +1,227 @@
+//! Claiming, losing and giving up group names.
+
+use super::{Cluster, Stay, Tenure};
+use crate::engine::{By, Engine};
+use crate::position::refused;
+use crate::store::{Bounds, Claim, Estate, HubId, HubInfo, Image, StoreResult};
+use hub_proto::{Code, Error, GroupName, Result, TopicName};
+use std::sync::Arc;
+
+/// How often a name may change hands under somebody who wants it.
+const TRIES: usize = 8;
+/// Names given up in one go: the rest has time.
+const GIVE_UP: usize = 64;
+
+/// Who owns a name.
+pub(crate) enum Owned {
+    /// This hub, at least for as long as the stay.
+    Here(Stay),
+    There(HubInfo),
+}
+
+impl Cluster {
+    /// Finds the owner of a group name; a name without a living owner becomes this hub's.
+    pub async fn own(&self, engine: &Arc<Engine>, name: &GroupName) -> Result<Owned> {
+        if let Some(stay) = self.stay(engine, name) {
+            return Ok(Owned::Here(stay));
+        }
+        engine.check_running()?;
+        let turn = self.turns.lock().entry(name.to_string()).or_default().clone();
+        let owned = {
+            let _turn = turn.lock().await;
+            self.find_or_claim(engine, name).await
+        };
+        drop(turn);
+        self.turns.lock().retain(|_, turn| Arc::strong_count(turn) > 1);
+        owned
+    }
+
+    async fn find_or_claim(&self, engine: &Arc<Engine>, name: &GroupName) -> Result<Owned> {
+        for _ in 0..TRIES {
+            if let Some(stay) = self.stay(engine, name) {
+                return Ok(Owned::Here(stay));
+            }
+            let seen = self.in_time(self.shared.owner(name)).await.map_err(refused)?;
+            if let Some(hub) = seen.hub
+                && hub != self.me.id
+                && let Some(info) = self.peer(engine, hub).await?
+            {
+                return Ok(Owned::There(info));
+            }
+            let claim = self.in_time(self.shared.claim(name, seen.epoch, self.me.id)).await;
+            if let Claim::Won { epoch, edges } = claim.map_err(refused)? {
+                self.take(engine, name, epoch, edges).await.map_err(refused)?;
+            }
+        }
+        Err(Error::unavailable(format!("group {name} changes hands too often; try again")))
+    }
+
+    /// Takes over what belongs to a name.
+    async fn take(
+        &self,
+        engine: &Arc<Engine>,
+        name: &GroupName,
+        epoch: u64,
+        edges: Vec<HubId>,
+    ) -> StoreResult<()> {
+        // Should this fail, the name stays ours and empty-handed, and whoever asks next claims it again.
+        let estate = self.in_time(self.shared.estate(name, epoch)).await?;
+        let edges: Vec<HubId> = {
+            let peers = self.peers.lock();
+            edges.into_iter().filter(|&hub| peers.living(hub).is_some()).collect()
+        };
+        tracing::info!(group = %name, epoch, groups = estate.groups.len(), edges = edges.len(), "owning a group");
+        let now = engine.clock.steady();
+        let tenure = Arc::new(Tenure::new(epoch, edges, now, now + self.config.report_for));
+        self.names.write().insert(name.clone(), tenure.clone());
+        let mut unknown: Vec<TopicName> =
+            estate.groups.iter().map(|group| group.record.topic.clone()).collect();
+        unknown.retain(|topic| engine.find(topic).is_none());
+        if !unknown.is_empty() {
+            for (topic, last) in self.in_time(self.shared.tails(Some(&unknown))).await? {
+                let topic = engine.topic(&topic, By::Hub);
+                topic.into_iter().for_each(|topic| drop(topic.learn(Bounds { last, ..Bounds::default() })));
+            }
+        }
+        let _turn = engine.structure.lock().await;
+        let Estate { groups, subscriptions } = estate;
+        engine.restore(Image { topics: Vec::new(), groups, subscriptions });
+        tenure.set_arrived(true);
+        Ok(())
+    }
+
+    /// A stay at a name that is owned here.
+    fn stay(&self, engine: &Engine, name: &GroupName) -> Option<Stay> {
+        let names = self.names.read();
+        let tenure = names.get(name).filter(|tenure| tenure.has_arrived() && !tenure.is_lost())?;
+        Some(tenure.stay(engine.clock.clone()))
+    }
+
+    /// The name as it is owned here.
+    pub fn tenure(&self, name: &str) -> Option<Arc<Tenure>> {
+        self.names.read().get(name).cloned()
+    }
+
+    /// Another hub, if it is alive. One that was never seen is looked for.
+    pub(super) async fn peer(&self, engine: &Arc<Engine>, hub: HubId) -> Result<Option<HubInfo>> {
+        if !self.peers.lock().is_known(hub) {
+            self.beat(engine).await?;
+        }
+        Ok(self.peers.lock().living(hub).cloned())
+    }
+
+    /// Asks what this hub still owns, and lets go of the rest.
+    pub async fn verify(&self, engine: &Arc<Engine>) -> StoreResult<()> {
+        let owned = self.in_time(self.shared.owned(self.me.id)).await?;
+        let is_owned = |name: &GroupName, epoch: u64| {
+            owned.iter().any(|(owned, under)| owned == name.as_str() && *under == epoch)
+        };
+        let lost: Vec<_> = {
+            let names = self.names.read();
+            let lost = names.iter().filter(|(name, tenure)| !is_owned(name, tenure.epoch));
+            lost.map(|(name, tenure)| (name.clone(), tenure.clone())).collect()
+        };
+        for (name, tenure) in lost {
+            tracing::warn!(group = %name, epoch = tenure.epoch, "another hub has taken over a group");
+            self.drop_name(engine, &name, &tenure);
+        }
+        Ok(())
+    }
+
+    /// The name is not ours any more: its members here have to look for the new owner.
+    fn drop_name(&self, engine: &Arc<Engine>, name: &GroupName, tenure: &Arc<Tenure>) {
+        tenure.lose();
+        {
+            let mut names = self.names.write();
+            if names.get(name).is_some_and(|there| Arc::ptr_eq(there, tenure)) {
+                names.remove(name);
+            }
+        }
+        engine.drop_groups(name, tenure, &not_owner(name));
+    }
+
+    /// Gives up names that have had no members for a while, so that the next member's hub can own them.
+    pub(super) async fn give_up_idle(&self, engine: &Arc<Engine>) {
+        let now = engine.clock.steady();
+        let idle = |tenure: &Tenure| {
+            tenure.idle_since().is_some_and(|since| now.saturating_sub(since) >= self.config.idle_for)
+        };
+        let names: Vec<GroupName> = {
+            let names = self.names.read();
+            names
+                .iter()
+                .filter(|(_, tenure)| idle(tenure))
+                .map(|(name, _)| name.clone())
+                .take(GIVE_UP)
+                .collect()
+        };
+        if names.is_empty() {
+            return;
+        }
+        // What their members did last is saved before anybody else can read it.
+        if engine.saver.flush(engine).await.is_err() {
+            return;
+        }
+        let mut given = Vec::new();
+        for name in names {
+            let tenure = {
+                let mut names = self.names.write();
+                // Whoever stays was counted under this lock.
+                match names.get(&name) {
+                    Some(tenure) if idle(tenure) => names.remove(&name),
+                    _ => None,
+                }
+            };
+            if let Some(tenure) = tenure {
+                tenure.lose();
+                engine.drop_groups(&name, &tenure, &not_owner(&name));
+                given.push((name.to_string(), tenure.epoch));
+            }
+        }
+        if let Err(error) = self.in_time(self.shared.release(&given)).await {
+            // They stay ours by name; whoever wants one finds out that we do not serve it, and so do we: it is claimed anew.
+            tracing::debug!(%error, "idle groups could not be given up");
+        }
+    }
+
+    /// A member at another hub is about to be served: stored before it is, so that a new owner knows of it.
+    pub async fn note_edge(&self, name: &GroupName, stay: &mut Stay, edge: HubId) -> Result<()> {
+        stay.at(edge);
+        self.store_edges(name, &stay.tenure).await.map_err(refused)
+    }
+
+    /// Edges whose last member has left are forgotten.
+    pub(super) async fn update_edges(&self) {
+        let names: Vec<_> = {
+            let names = self.names.read();
+            let changed = names.iter().filter(|(_, tenure)| tenure.edges().unstored().is_some());
+            changed.map(|(name, tenure)| (name.clone(), tenure.clone())).collect()
+        };
+        for (name, tenure) in names {
+            if let Err(error) = self.store_edges(&name, &tenure).await {
+                tracing::debug!(group = %name, %error, "the hubs with members could not be noted");
+            }
+        }
+    }
+
+    async fn store_edges(&self, name: &GroupName, tenure: &Tenure) -> StoreResult<()> {
+        let Some(edges) = tenure.edges().unstored() else { return Ok(()) };
+        self.in_time(self.shared.set_edges(name, tenure.epoch, &edges)).await?;
+        tenure.edges().stored = edges;
+        Ok(())
+    }
+
+    /// A clean stop: everything is saved, others may take over at once.
+    pub async fn leave(&self) -> StoreResult<()> {
+        let mut names: Vec<(String, u64)> =
+            self.names.write().drain().map(|(name, tenure)| (name.to_string(), tenure.epoch)).collect();
+        names.extend(self.cleans.lock().take().map(|epoch| (super::CLEANING.to_owned(), epoch)));
+        let released = self.in_time(self.shared.release(&names)).await;
+        released.and(self.in_time(self.shared.forget(&[self.me.id])).await)
+    }
+}
+
+/// What is answered about a group that another hub owns.
+pub(crate) fn not_owner(name: &str) -> Error {
+    Error::new(Code::NotOwner, format!("another hub serves group {name}; look again"))
+}

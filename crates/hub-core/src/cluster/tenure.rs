@@ -1,0 +1,197 @@
+//! A group name for as long as this hub owns it.
+
+use crate::Millis;
+use crate::store::HubId;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+/// See the module.
+pub(crate) struct Tenure {
+    /// 0 for a hub that is alone on its store.
+    pub epoch: u64,
+    /// Everything that belongs to the name has been taken over; before, nobody joins.
+    arrived: AtomicBool,
+    /// Deliveries may begin.
+    open: AtomicBool,
+    /// The name is somebody else's by now.
+    lost: AtomicBool,
+    waiting: Mutex<Waiting>,
+    members: AtomicUsize,
+    /// Since when there have been no members, on the steady clock.
+    idle_since: AtomicU64,
+    edges: Mutex<Edges>,
+}
+
+/// Hubs that had members with the owner before, and have not said yet what those hold.
+#[derive(Default)]
+struct Waiting {
+    until: Millis,
+    /// Reports so far, and how many there are to come as far as is known.
+    expected: HashMap<HubId, (u32, Option<u32>)>,
+}
+
+/// Hubs with members that are served here.
+#[derive(Default)]
+pub(crate) struct Edges {
+    members: BTreeMap<HubId, usize>,
+    /// What is stored of that.
+    pub(super) stored: Vec<HubId>,
+}
+
+impl Edges {
+    /// What should be stored, if it differs.
+    pub fn unstored(&self) -> Option<Vec<HubId>> {
+        let now: Vec<HubId> = self.members.keys().copied().collect();
+        (now != self.stored).then_some(now)
+    }
+}
+
+impl Tenure {
+    /// For a hub that is alone on its store: everything is its own, for ever.
+    pub fn sole() -> Self {
+        let tenure = Self::new(0, [], 0, 0);
+        tenure.set_arrived(true);
+        tenure
+    }
+
+    /// A name just claimed; `edges` had members with the owner before, and have until `until` to report.
+    pub fn new(epoch: u64, edges: impl IntoIterator<Item = HubId>, now: Millis, until: Millis) -> Self {
+        let expected: HashMap<_, _> = edges.into_iter().map(|hub| (hub, (0, None))).collect();
+        Self {
+            epoch,
+            arrived: AtomicBool::new(false),
+            open: AtomicBool::new(expected.is_empty()),
+            lost: AtomicBool::new(false),
+            waiting: Mutex::new(Waiting { until, expected }),
+            members: AtomicUsize::new(0),
+            idle_since: AtomicU64::new(now),
+            edges: Mutex::default(),
+        }
+    }
+
+    /// Whether deliveries may begin.
+    pub fn is_open(&self, now: Millis) -> bool {
+        if self.lost.load(SeqCst) {
+            return false;
+        }
+        if self.open.load(SeqCst) {
+            return true;
+        }
+        let open = now >= self.waiting.lock().until;
+        if open {
+            self.open.store(true, SeqCst);
+        }
+        open
+    }
+
+    pub fn lose(&self) {
+        self.lost.store(true, SeqCst);
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(SeqCst)
+    }
+
+    pub fn set_arrived(&self, arrived: bool) {
+        self.arrived.store(arrived, SeqCst);
+    }
+
+    pub fn has_arrived(&self) -> bool {
+        self.arrived.load(SeqCst)
+    }
+
+    /// A member of another owner has come with what it holds. When the last one has, deliveries begin.
+    pub fn reported(&self, hub: HubId, members: u32) {
+        if self.open.load(SeqCst) {
+            return;
+        }
+        let mut waiting = self.waiting.lock();
+        if let Some((reports, all)) = waiting.expected.get_mut(&hub) {
+            *reports += 1;
+            *all = Some(members);
+        }
+        if waiting.expected.values().all(|(reports, all)| all.is_some_and(|all| *reports >= all)) {
+            self.open.store(true, SeqCst);
+        }
+    }
+
+    pub fn members(&self) -> usize {
+        self.members.load(SeqCst)
+    }
+
+    /// Since when nobody has been here; `None` while somebody is.
+    pub fn idle_since(&self) -> Option<Millis> {
+        (self.members() == 0).then(|| self.idle_since.load(SeqCst))
+    }
+
+    pub fn edges(&self) -> parking_lot::MutexGuard<'_, Edges> {
+        self.edges.lock()
+    }
+
+    /// One more member, at `edge` if it is connected to another hub.
+    pub fn stay(self: &Arc<Self>, clock: Arc<dyn crate::Clock>) -> Stay {
+        self.members.fetch_add(1, SeqCst);
+        Stay { tenure: self.clone(), clock, edge: None }
+    }
+}
+
+/// Somebody needs the name: it is not given up meanwhile.
+pub(crate) struct Stay {
+    pub tenure: Arc<Tenure>,
+    clock: Arc<dyn crate::Clock>,
+    edge: Option<HubId>,
+}
+
+impl Stay {
+    /// The member is connected to another hub.
+    pub fn at(&mut self, edge: HubId) {
+        *self.tenure.edges.lock().members.entry(edge).or_default() += 1;
+        self.edge = Some(edge);
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        if let Some(edge) = self.edge {
+            let mut edges = self.tenure.edges.lock();
+            if let Some(members) = edges.members.get_mut(&edge) {
+                *members -= 1;
+                if *members == 0 {
+                    edges.members.remove(&edge);
+                }
+            }
+        }
+        self.tenure.idle_since.store(self.clock.steady(), SeqCst);
+        self.tenure.members.fetch_sub(1, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_owner_waits_for_every_member_of_every_hub() {
+        let (one, two) = (HubId::random(), HubId::random());
+        let tenure = Tenure::new(1, [one, two], 0, 1000);
+        assert!(!tenure.is_open(0));
+        tenure.reported(one, 2);
+        tenure.reported(two, 1);
+        tenure.reported(HubId::random(), 1);
+        assert!(!tenure.is_open(999), "one member of the first hub is missing");
+        tenure.reported(one, 2);
+        assert!(tenure.is_open(0));
+    }
+
+    #[test]
+    fn a_new_owner_waits_no_longer_than_it_said() {
+        let tenure = Tenure::new(1, [HubId::random()], 0, 1000);
+        assert!(!tenure.is_open(999));
+        assert!(tenure.is_open(1000));
+        tenure.lose();
+        assert!(!tenure.is_open(2000), "a lost name is never open");
+    }
+}
