@@ -73,7 +73,7 @@ impl Drop for TestDatabase {
 }
 
 /// `uri` with the path `/name`, whether or not it has options.
-fn with_path(uri: &str, name: &str) -> String {
+pub(crate) fn with_path(uri: &str, name: &str) -> String {
     let (scheme, rest) = uri.split_once("://").unwrap_or(("mongodb", uri));
     let (before, options) =
         rest.split_once('?').map_or((rest, None), |(before, after)| (before, Some(after)));

@@ -17,9 +17,11 @@ mod download;
 mod node;
 mod ports;
 pub mod programs;
+mod proxy;
 mod replica_set;
 mod scratch;
 mod server;
+mod sharded;
 mod shared;
 mod watchdog;
 
@@ -27,5 +29,7 @@ pub use mongodb;
 
 pub use database::{TestDatabase, database, database_on};
 pub use node::Node;
+pub use proxy::Proxy;
 pub use replica_set::ReplicaSet;
+pub use sharded::Sharded;
 pub use shared::{URI_VARIABLE, mongo};

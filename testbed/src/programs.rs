@@ -55,13 +55,17 @@ impl Programs {
         format!("MongoDB {}, {}", self.version, self.mongod.display())
     }
 
+    /// Where `mongod` is.
+    pub fn path(&self) -> &Path {
+        &self.mongod
+    }
+
     /// `mongod`.
     pub(crate) fn mongod(&self) -> Program {
         Program { path: self.mongod.clone(), libraries: self.libraries.clone() }
     }
 
     /// `mongos`.
-    #[expect(dead_code, reason = "clusters come next")]
     pub(crate) fn mongos(&self) -> Result<Program> {
         let path = self.mongos.clone().with_context(|| {
             format!("there is a mongod ({}) but no mongos on PATH: install it, too", self.mongod.display())
