@@ -119,6 +119,16 @@ impl Event {
         layout::read_trusted(json, committed, topic, |event| event)
     }
 
+    /// Reads a record out of a frame of a hub that is trusted to send JSON: the payload is not looked at, if the record is
+    /// as [`Draft`](crate::Draft) writes it. `topic` is the one that it is likely to be of; it is shared then. When it was
+    /// committed is not in the frame, so [`Event::committed`] answers its `ts`.
+    ///
+    /// # Errors
+    /// `bad_json` or `bad_request` if it is no record.
+    pub fn from_hub(json: Bytes, topic: Option<&TopicName>) -> Result<Self> {
+        layout::read_from_hub(json, topic)
+    }
+
     /// As [`Event::from_trusted`], for many readers.
     ///
     /// # Errors

@@ -65,6 +65,24 @@ pub(super) fn read_trusted<T>(
         .map_err(|_| Error::internal(format!("a stored record of {topic} is not as the hub writes them")))
 }
 
+/// See [`Event::from_hub`].
+pub(super) fn read_from_hub(json: Bytes, topic: Option<&TopicName>) -> Result<Event> {
+    let likely = match topic {
+        Some(_) => walk(json, 0, topic, |event| event),
+        None => Err(json),
+    };
+    let read = match likely.or_else(|json| walk(json, 0, None, |event| event)) {
+        Ok(event) => Ok(event),
+        Err(json) => read_any(&json, 0),
+    };
+    let mut event = read?;
+    if event.seq() == 0 {
+        return Err(Error::bad_request("a record has seq 0; they begin with 1"));
+    }
+    event.committed = event.ts();
+    Ok(event)
+}
+
 /// The members between key and payload with their leading comma, if there are any.
 pub(super) fn extras<'a>(json: &'a [u8], parts: &Parts) -> Option<&'a [u8]> {
     between(json, parts.extras_start as usize, parts.payload.0 as usize)

@@ -86,6 +86,12 @@ proptest! {
             );
         }
         prop_assert_eq!(&event, &again);
+        let other = TopicName::parse("another-one").unwrap();
+        for likely in [None, Some(&new.topic), Some(&other)] {
+            let event = Event::from_hub(event.json().clone(), likely).unwrap();
+            assert_fields(&event, &new);
+            prop_assert_eq!((event.id(), event.seq(), event.committed()), (id, seq, ts));
+        }
     }
 
     #[test]
@@ -97,7 +103,9 @@ proptest! {
         // A map writes its members in the order of the alphabet.
         let mut record: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(event.json()).unwrap();
         record.insert("payload".into(), RawValue::from_string(spell(&value, b).trim_ascii().into()).unwrap());
-        let again = Event::from_json(serde_json::to_vec(&record).unwrap().into(), 3).unwrap();
+        let json: Bytes = serde_json::to_vec(&record).unwrap().into();
+        assert_fields(&Event::from_hub(json.clone(), Some(&new.topic)).unwrap(), &new);
+        let again = Event::from_json(json, 3).unwrap();
         assert_fields(&again, &new);
         prop_assert!(again.same_content(new.options.key.as_deref(), new.payload.as_bytes()));
         prop_assert_eq!(again.content(), event.content());
@@ -120,6 +128,7 @@ proptest! {
         }
         bytes.truncate(cut.index(bytes.len()));
         let _ = Event::from_trusted(bytes.clone().into(), 3, event.topic());
+        prop_assert!(Event::from_hub(bytes.clone().into(), None).is_err());
         prop_assert!(Event::from_json(bytes.into(), 3).is_err());
     }
 }

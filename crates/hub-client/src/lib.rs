@@ -1,0 +1,22 @@
+//! The client of event-hub's WebSocket protocol (`docs/protocol.md`).
+//!
+//! | to | take |
+//! | --- | --- |
+//! | talk over one connection, until it ends | [`Connection`] |
+//! | say where a hub is | [`Target`] |
+//! | say what to read | [`SubscribeRequest`], [`SubscribeOptions`] |
+//! | know what went wrong | [`Error`], [`ErrorKind`], and [`Code`] for what the hub refused |
+
+pub mod connection;
+mod error;
+mod frame;
+mod options;
+mod receipt;
+mod target;
+
+pub use connection::{Answer, Arrival, Closed, Connection, Delivered, Deliveries};
+pub use error::{Error, ErrorKind, Result};
+pub use hub_proto::{Code, Event, EventId, NewEvent, Payload, PublishOptions, TopicName};
+pub use options::{Filter, Name, Ordering, Position, SubscribeOptions, SubscribeRequest, WhenFull};
+pub use receipt::{Durability, Receipt};
+pub use target::{Target, shown};

@@ -1,0 +1,242 @@
+//! What can be said about a subscription.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hub_proto::EventId;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+/// What a subscription is called on its connection: the pair of `topic` and `group` as they were subscribed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Name {
+    /// A topic, a pattern, or the label of a list.
+    pub topic: Box<str>,
+    /// The group; none for a subscription that only watches.
+    pub group: Option<Box<str>>,
+}
+
+impl Name {
+    /// A name.
+    pub fn new(topic: &str, group: Option<&str>) -> Self {
+        Self { topic: topic.into(), group: group.map(Into::into) }
+    }
+}
+
+/// The `opts` of a SUBSCRIBE. Whatever is left out takes the group's stored value, or the hub's.
+///
+/// ```
+/// use hub_client::{Position, SubscribeOptions};
+/// let options = SubscribeOptions { from: Some(Position::Earliest), max_in_flight: Some(50), ..Default::default() };
+/// assert_eq!(serde_json::to_string(&options)?, r#"{"from":"earliest","maxInFlight":50}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubscribeOptions {
+    /// Where a new group begins, or a subscription without one.
+    pub from: Option<Position>,
+    /// A list of topics; the subscription's topic is then a label for them.
+    pub topics: Vec<String>,
+    /// Which events are wanted.
+    pub filter: Option<Filter>,
+    /// Whether events of a key come one at a time.
+    pub ordering: Option<Ordering>,
+    /// Whether events that a newer one of the same key has overtaken are left out.
+    pub coalesce: Option<bool>,
+    /// Failures before an event becomes a dead letter.
+    pub max_attempts: Option<u32>,
+    /// Several events in one frame. They are handed out one by one all the same.
+    pub batch: Option<bool>,
+    /// How many at most.
+    pub batch_size: Option<u32>,
+    /// Events in hand at once. This is also what bounds the memory of a group's subscription on this side.
+    pub max_in_flight: Option<u32>,
+    /// The time to settle an event.
+    pub ack_timeout: Option<Duration>,
+    /// What happens when the program does not take events as fast as they come; of this side only, and only without a
+    /// group.
+    pub when_full: WhenFull,
+}
+
+/// What happens to the events of a subscription without a group that nobody takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The oldest give way, and the program is told how many it missed. The connection goes on for everybody else.
+    #[default]
+    Lag,
+    /// Nothing is read from the connection until there is room, so the hub waits: history is read at the program's pace.
+    /// It holds up everything else on this connection, so give the subscription one of its own.
+    Wait,
+}
+
+/// Where to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// With what comes next.
+    Latest,
+    /// With the oldest event there is.
+    Earliest,
+    /// At a commit time, in milliseconds since 1970.
+    Ts(u64),
+    /// Behind an event.
+    AfterId(EventId),
+    /// Behind a place in the topic.
+    AfterSeq(u64),
+}
+
+/// Which events a group wants: all of it has to match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Filter {
+    /// Tags that an event has to have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The key that it has to have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Headers that it has to have, with their values.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+}
+
+/// In which order events may be in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ordering {
+    /// Any number of events at once.
+    None,
+    /// One event of a key at a time, in their order.
+    Key,
+}
+
+impl SubscribeOptions {
+    /// Events of a group that can be in hand: what the hub takes if nothing is said.
+    pub(crate) fn window(&self) -> usize {
+        self.max_in_flight.map_or(1000, |events| events as usize).max(1)
+    }
+}
+
+impl Serialize for SubscribeOptions {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        match self.from {
+            None => {}
+            Some(Position::Latest) => map.serialize_entry("from", "latest")?,
+            Some(Position::Earliest) => map.serialize_entry("from", "earliest")?,
+            Some(Position::Ts(ts)) => {
+                map.serialize_entry("from", "ts")?;
+                map.serialize_entry("ts", &ts)?;
+            }
+            Some(Position::AfterId(id)) => {
+                map.serialize_entry("from", "afterId")?;
+                map.serialize_entry("afterId", &id)?;
+            }
+            Some(Position::AfterSeq(seq)) => {
+                map.serialize_entry("from", "afterSeq")?;
+                map.serialize_entry("afterSeq", &seq)?;
+            }
+        }
+        if !self.topics.is_empty() {
+            map.serialize_entry("topics", &self.topics)?;
+        }
+        entry(&mut map, "filter", self.filter.as_ref())?;
+        entry(&mut map, "ordering", self.ordering)?;
+        entry(&mut map, "coalesce", self.coalesce)?;
+        entry(&mut map, "maxAttempts", self.max_attempts)?;
+        entry(&mut map, "batch", self.batch)?;
+        entry(&mut map, "batchSize", self.batch_size)?;
+        entry(&mut map, "maxInFlight", self.max_in_flight)?;
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        entry(&mut map, "ackTimeoutMs", self.ack_timeout.map(millis))?;
+        map.end()
+    }
+}
+
+fn entry<M: SerializeMap>(map: &mut M, name: &str, value: Option<impl Serialize>) -> Result<(), M::Error> {
+    value.map_or(Ok(()), |value| map.serialize_entry(name, &value))
+}
+
+/// A SUBSCRIBE.
+#[derive(Clone, Debug)]
+pub struct SubscribeRequest {
+    /// What it is about.
+    pub name: Arc<Name>,
+    /// Its `opts`.
+    pub options: SubscribeOptions,
+    /// Further members of the frame, beside `topic`: what hubs say to each other.
+    pub extra: Map<String, Value>,
+}
+
+impl SubscribeRequest {
+    /// A subscription to a topic, a pattern, or a label.
+    pub fn new(topic: &str, group: Option<&str>) -> Self {
+        Self {
+            name: Arc::new(Name::new(topic, group)),
+            options: SubscribeOptions::default(),
+            extra: Map::new(),
+        }
+    }
+
+    /// The same with these options.
+    #[must_use]
+    pub fn options(mut self, options: SubscribeOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The same with one more member.
+    #[must_use]
+    pub fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
+        self.extra.insert(member.to_owned(), value.into());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn options_are_written_as_the_protocol_has_them() {
+        let everything = SubscribeOptions {
+            from: Some(Position::AfterSeq(7)),
+            topics: vec!["a".into(), "b".into()],
+            filter: Some(Filter {
+                tags: vec!["red".into()],
+                key: Some("k".into()),
+                headers: [("h".to_owned(), "v".to_owned())].into(),
+            }),
+            ordering: Some(Ordering::Key),
+            coalesce: Some(true),
+            max_attempts: Some(3),
+            batch: Some(true),
+            batch_size: Some(10),
+            max_in_flight: Some(20),
+            ack_timeout: Some(Duration::from_secs(5)),
+            when_full: WhenFull::Wait,
+        };
+        assert_eq!(
+            serde_json::to_value(&everything).unwrap(),
+            json!({
+                "from": "afterSeq", "afterSeq": 7, "topics": ["a", "b"],
+                "filter": {"tags": ["red"], "key": "k", "headers": {"h": "v"}},
+                "ordering": "key", "coalesce": true, "maxAttempts": 3, "batch": true, "batchSize": 10,
+                "maxInFlight": 20, "ackTimeoutMs": 5000
+            })
+        );
+        assert_eq!(serde_json::to_value(SubscribeOptions::default()).unwrap(), json!({}));
+        let id = EventId::from_bytes([7; 16]);
+        for (from, written) in [
+            (Position::Latest, json!({"from": "latest"})),
+            (Position::Earliest, json!({"from": "earliest"})),
+            (Position::Ts(5), json!({"from": "ts", "ts": 5})),
+            (Position::AfterId(id), json!({"from": "afterId", "afterId": id})),
+        ] {
+            let options = SubscribeOptions { from: Some(from), ..Default::default() };
+            assert_eq!(serde_json::to_value(&options).unwrap(), written);
+        }
+    }
+}
