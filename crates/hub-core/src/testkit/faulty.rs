@@ -1,9 +1,10 @@
 //! A store that fails on demand: a decorator around any other.
 
+use super::faulty_shared::FaultyShared;
 use crate::Millis;
 use crate::store::{
     Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Health, Image, ReadLimit,
-    StoreError, StoreResult,
+    SharedStore, StoreError, StoreResult,
 };
 use futures_core::future::BoxFuture;
 use hub_proto::{Event, EventId, Key, TopicName};
@@ -55,7 +56,7 @@ impl FaultyStore {
     }
 
     /// From now on `script` is asked about every call, by its name: `commit`, `load`, `read`, `bounds`, `seq_of`,
-    /// `seq_before`, `newest`, `newest_page`, `clean`.
+    /// `seq_before`, `newest`, `newest_page`, `clean`, and those of [`Shared`](crate::store::Shared) and of its news (`next`).
     pub fn script(&self, script: impl FnMut(&str) -> Option<Fault> + Send + 'static) {
         *self.script.lock() = Box::new(script);
     }
@@ -97,7 +98,7 @@ impl FaultyStore {
         *self.health.lock() = None;
     }
 
-    fn fault(&self, call: &str) -> Option<Fault> {
+    pub(super) fn fault(&self, call: &str) -> Option<Fault> {
         (self.script.lock())(call)
     }
 
@@ -122,7 +123,7 @@ impl FaultyStore {
     }
 }
 
-fn failure(call: &str) -> StoreError {
+pub(super) fn failure(call: &str) -> StoreError {
     StoreError::Unavailable(format!("a fault was put into {call}"))
 }
 
@@ -211,6 +212,11 @@ impl EventStore for FaultyStore {
             Some(say) => say(),
             None => self.inner.health(),
         }
+    }
+
+    fn shared(&self) -> Option<SharedStore> {
+        let shared = FaultyShared { inner: self.inner.shared()?, store: self.clone() };
+        Some(Arc::new(shared))
     }
 
     fn close(&self) -> BoxFuture<'_, StoreResult<()>> {

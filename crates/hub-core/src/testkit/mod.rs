@@ -8,6 +8,7 @@
 mod clock;
 pub mod conformance;
 mod faulty;
+mod faulty_shared;
 pub mod sim;
 
 pub use clock::ManualClock;

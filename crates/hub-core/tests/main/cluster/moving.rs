@@ -1,0 +1,224 @@
+//! Members that move from one owner to another with what they hold.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn what_a_member_brings_along_is_not_delivered_again() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=5).await;
+    let mut at_a = a.member_with("t", luggage(&b, vec![], vec![])).await.unwrap();
+    assert_eq!(consume(&mut at_a, 1).await, [1]);
+    let (two, three) = (next(&mut at_a).await, next(&mut at_a).await);
+    let held = at_a.held();
+    assert_eq!(held.len(), 2);
+    cluster.clock.advance(300).await;
+    drop((a, at_a));
+    cluster.owned_by(&b, "g").await;
+    let mut at_b = b.member_with("t", luggage(&b, held, vec![])).await.unwrap();
+    assert_eq!(consume(&mut at_b, 2).await, [4, 5], "1 is settled, 2 and 3 are in hand");
+    at_b.ack(two.event.id(), Some(two.attempt)).unwrap();
+    at_b.nack(three.event.id(), Some(three.attempt), Some(0), "again").unwrap();
+    let again = next(&mut at_b).await;
+    assert_eq!((again.event.seq(), again.attempt), (3, 2));
+    at_b.ack(again.event.id(), None).unwrap();
+    assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_acked_just_before_the_owner_died_is_settled() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=3).await;
+    let mut at_a = a.member_with("t", luggage(&b, vec![], vec![])).await.unwrap();
+    next(&mut at_a).await;
+    let two = next(&mut at_a).await;
+    let held = at_a.held();
+    at_a.ack(two.event.id(), None).unwrap();
+    drop((a, at_a));
+    cluster.owned_by(&b, "g").await;
+    let (settled, held): (Vec<_>, Vec<_>) = held.into_iter().partition(|held| held.seq == 2);
+    let mut at_b = b.member_with("t", luggage(&b, held, settled)).await.unwrap();
+    assert_eq!(consume(&mut at_b, 1).await, [3]);
+    assert_silent(&mut at_b).await;
+    assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 0, "1 is still in hand");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_owner_delivers_nothing_before_members_elsewhere_have_reported() {
+    let cluster = Cluster::new();
+    let (a, b, c) = (cluster.hub().await, cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=3).await;
+    let one_at_a_time = |hub: &Hub, at: &Hub, held| {
+        let member = hub.bus.subscribe("t").group("g").from(Position::Earliest).max_in_flight(1);
+        member.bringing(luggage(at, held, vec![])).open_by_id()
+    };
+    let mut of_b = one_at_a_time(&a, &b, vec![]).await.unwrap();
+    let mut of_c = one_at_a_time(&a, &c, vec![]).await.unwrap();
+    let (at_b, at_c) = (next(&mut of_b).await, next(&mut of_c).await);
+    assert_ne!(at_b.event.seq(), at_c.event.seq());
+    let (held_b, held_c) = (of_b.held(), of_c.held());
+    cluster.clock.advance(300).await;
+    drop((a, of_b, of_c));
+    cluster.owned_by(&b, "g").await;
+    let mut of_b = one_at_a_time(&b, &b, held_b).await.unwrap();
+    of_b.ack(at_b.event.id(), Some(at_b.attempt)).unwrap();
+    assert_eq!(b.bus.group("t", "g").unwrap().reason, Some(hub_core::Reason::TakingOver));
+    let mut of_c = one_at_a_time(&b, &c, held_c).await.unwrap();
+    assert_eq!(next(&mut of_b).await.event.seq(), 3, "not what the member at C holds");
+    of_c.ack(at_c.event.id(), Some(at_c.attempt)).unwrap();
+    assert_silent(&mut of_c).await;
+    assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_never_reports_holds_nobody_up_for_long() {
+    let cluster = Cluster::new();
+    let (a, b, c) = (cluster.hub().await, cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=1).await;
+    let mut of_c = a.member_with("t", luggage(&c, vec![], vec![])).await.unwrap();
+    next(&mut of_c).await;
+    drop((a, of_c));
+    cluster.owned_by(&b, "g").await;
+    let start = cluster.now();
+    assert_eq!(consume(&mut b.member("t").await.unwrap(), 1).await, [1]);
+    assert!((900..=1_200).contains(&(cluster.now() - start)), "{} ms", cluster.now() - start);
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_about_an_event_that_the_new_owner_has_not_come_by_yet_count() {
+    let cluster = Cluster::new();
+    let (a, b, c) = (cluster.hub().await, cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=2).await;
+    let mut of_b = a.member_with("t", luggage(&b, vec![], vec![])).await.unwrap();
+    let mut held_twice = Vec::new();
+    for _ in 0..2 {
+        held_twice.push(next(&mut of_b).await);
+    }
+    let _other = a.member_with("t", luggage(&c, vec![], vec![])).await.unwrap();
+    let held = of_b.held();
+    drop((a, of_b, _other));
+    cluster.owned_by(&b, "g").await;
+    let mut of_b = b.member_with("t", luggage(&b, held, vec![])).await.unwrap();
+    of_b.ack(held_twice[0].event.id(), None).unwrap();
+    assert_eq!(code(of_b.ack(held_twice[0].event.id(), None)), Code::UnknownId, "settled once");
+    of_b.nack(held_twice[1].event.id(), None, Some(0), "no").unwrap();
+    let again = next(&mut of_b).await;
+    assert_eq!((again.event.seq(), again.attempt), (2, 2));
+    assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_given_to_somebody_else_meanwhile_is_not_taken_up() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=1).await;
+    let mut first = a.member("t").await.unwrap();
+    next(&mut first).await;
+    let old = first.held();
+    first.close();
+    let mut second = a.member("t").await.unwrap();
+    let again = next(&mut second).await;
+    assert_eq!(again.attempt, 2);
+    cluster.clock.advance(300).await;
+    let held = second.held();
+    drop((a, second));
+    cluster.owned_by(&b, "g").await;
+    let mut stale = b.member_with("t", luggage(&b, old.clone(), vec![])).await.unwrap();
+    let mut holder = b.member_with("t", luggage(&b, held, vec![])).await.unwrap();
+    let redelivered = next(&mut stale).await;
+    assert_eq!(redelivered.attempt, 3, "the stale one had attempt 1, and was the first to come");
+    assert_silent(&mut holder).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn key_order_survives_a_move() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    for n in 0..4 {
+        a.bus.publish("t", json!(n)).key("k").await.unwrap();
+    }
+    let ordered = |hub: &Hub, held| {
+        let member = hub.bus.subscribe("t").group("g").ordering(hub_core::Ordering::Key);
+        member.from(Position::Earliest).bringing(luggage(&b, held, vec![])).open_by_id()
+    };
+    let mut member = ordered(&a, vec![]).await.unwrap();
+    let one = next(&mut member).await;
+    let held = member.held();
+    drop((a, member));
+    cluster.owned_by(&b, "g").await;
+    let mut member = ordered(&b, held).await.unwrap();
+    assert_silent(&mut member).await;
+    member.ack(one.event.id(), None).unwrap();
+    assert_eq!(consume(&mut member, 3).await, [2, 3, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_window_is_not_widened_by_a_move() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=6).await;
+    let narrow = |hub: &Hub, held| {
+        let member = hub.bus.subscribe("t").group("g").max_in_flight(2).from(Position::Earliest);
+        member.bringing(luggage(&b, held, vec![])).open_by_id()
+    };
+    let mut other = a.member("t").await.unwrap();
+    let lost = next(&mut other).await;
+    assert_eq!(lost.event.seq(), 1);
+    let mut member = narrow(&a, vec![]).await.unwrap();
+    // The other one had room for all: it gives back what it has not taken.
+    other.subscription().pause();
+    let held: Vec<_> =
+        [next(&mut member).await, next(&mut member).await].map(|handed| handed.event.id()).into();
+    let luggage = member.held();
+    drop((a, member, other));
+    cluster.owned_by(&b, "g").await;
+    let mut member = narrow(&b, luggage).await.unwrap();
+    assert_silent(&mut member).await;
+    member.ack(held[1], None).unwrap();
+    next(&mut member).await;
+    assert_silent(&mut member).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_vanished_at_another_hub_has_its_oldest_event_blamed() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=2).await;
+    let member = |max| {
+        let member = a.bus.subscribe("t").group("g").max_attempts(max).from(Position::Earliest);
+        member.bringing(luggage(&b, vec![], vec![])).open_by_id()
+    };
+    let mut one = member(1).await.unwrap();
+    let (first, _second) = (next(&mut one).await, next(&mut one).await);
+    one.vanish(Some(first.event.id()));
+    let mut two = member(1).await.unwrap();
+    let again = next(&mut two).await;
+    assert_eq!((again.event.seq(), again.attempt), (2, 2), "1 is a dead letter, 2 did nothing wrong");
+    cluster.clock.advance(1_000).await;
+    assert_eq!(a.bus.scan("dlq.t", Position::Earliest, None).await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn patterns_move_with_what_their_members_hold() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("orders.x", 1..=2).await;
+    a.publish("orders.y", 1..=2).await;
+    let mut member = a.member_with("orders.*", luggage(&b, vec![], vec![])).await.unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(next(&mut member).await.event.id());
+    }
+    let held = member.held();
+    assert_eq!(held.len(), 3);
+    drop((a, member));
+    cluster.owned_by(&b, "g").await;
+    let mut member = b.member_with("orders.*", luggage(&b, held, vec![])).await.unwrap();
+    let last = next(&mut member).await;
+    assert!(!ids.contains(&last.event.id()));
+    assert_silent(&mut member).await;
+    for id in ids {
+        member.ack(id, None).unwrap();
+    }
+}
