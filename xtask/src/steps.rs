@@ -49,6 +49,11 @@ impl Report {
         }
     }
 
+    /// Whether it passed: nothing failed, and it was not left out.
+    pub fn holds(&self) -> bool {
+        self.counts.failed == 0 && self.counts.passed > 0
+    }
+
     fn verdict(&self) -> &'static str {
         match self.counts {
             Counts { failed: 1.., .. } => "FAILED",

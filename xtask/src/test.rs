@@ -1,7 +1,5 @@
 //! `cargo xtask test`: every check of the project, in the order in which a mistake is cheapest to find.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
@@ -12,7 +10,9 @@ use crate::counts;
 use crate::crash;
 use crate::deny;
 use crate::layering;
+use crate::mongo;
 use crate::process::{self, Stream};
+use crate::rust_tests::RustTests;
 use crate::sim;
 use crate::steps::{Report, Steps};
 use crate::workspace::Workspace;
@@ -21,16 +21,17 @@ use crate::workspace::Workspace;
 pub const USAGE: &str = "\
 usage: cargo xtask test [--quick | --full]
 
-Runs every check: format, clippy, layering, cargo-deny, tests, doctests, docs, the example, a client that is not ours
-(under Node), the simulator. A check that fails does not stop the others. The last line says how many checks and tests
+Runs every check: format, clippy, layering, cargo-deny, tests (with a MongoDB of their own), doctests, docs, the example,
+a client that is not ours (under Node), the simulator. A check that fails does not stop the others. The last line says how many checks and tests
 passed and failed; the exit code is zero only if none failed.
 
-  --quick   a short simulation (200 seeds), no building of cargo-deny, no npm packages
+  --quick   a short simulation (200 seeds), no building of cargo-deny, no npm packages, no tests that need MongoDB
   --full    a long simulation (20,000 seeds; without a flag 2,000), a hub that is killed 200 times (otherwise 5), and
             10,000 rounds of power losses and failing disks (otherwise 300)
 
 Builds go to CARGO_TARGET_DIR, or to a cache outside the clone: $EVENT_HUB_CACHE, or $XDG_CACHE_HOME/event-hub, or
-~/.cache/event-hub. Tests run under cargo-nextest if it is installed.";
+~/.cache/event-hub. MongoDB is the one on PATH, or is gotten into that cache (130 MB, once). Tests run under
+cargo-nextest if it is installed.";
 
 const EXAMPLE: &str = "crates/hub-core/examples/in_process.rs";
 /// Random power losses of the embedded store, and as many rounds of a failing disk, with `--full`.
@@ -81,14 +82,24 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut steps = Steps::default();
     read_only(&workspace, effort, &mut steps);
 
-    let mut built = true;
-    steps.run("tests", || {
-        let (report, did_build) = rust_tests(&workspace, effort)?;
-        built = did_build;
-        Ok(report)
+    let tests = RustTests::new(&workspace);
+    let mut built = false;
+    steps.run("build", || {
+        built = tests.build()?;
+        Ok(if built { Report::check(true) } else { Report::failed(NOT_BUILT) })
     });
     let unless_broken =
         |step: &dyn Fn() -> Result<Report>| if built { step() } else { Ok(Report::skipped(NOT_BUILT)) };
+    let mut with_mongo = false;
+    steps.run("mongodb", || match effort {
+        Effort::Quick => Ok(Report::skipped("--quick leaves out what needs it")),
+        _ => {
+            let report = unless_broken(&|| mongo::get(&workspace))?;
+            with_mongo = report.holds();
+            Ok(report)
+        }
+    });
+    steps.run("tests", || unless_broken(&|| tests.run(with_mongo, |command| effort.settings(command))));
     steps.run("doctests", || unless_broken(&|| doctests(&workspace)));
     steps.run("docs", || unless_broken(&|| docs(&workspace)));
     steps.run("example", || unless_broken(&|| example(&workspace)));
@@ -117,54 +128,6 @@ fn read_only(workspace: &Workspace, effort: Effort, steps: &mut Steps) {
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.command("clippy", &mut workspace.cargo(clippy));
     steps.run("deny", || deny::check(workspace, effort != Effort::Quick));
-}
-
-/// Unit and integration tests, without the simulator. Also says whether they could be built.
-fn rust_tests(workspace: &Workspace, effort: Effort) -> Result<(Report, bool)> {
-    let nextest = process::succeeds_quietly(&mut workspace.cargo(["nextest", "--version"]));
-    let (success, counts) = if nextest {
-        let mut command =
-            workspace.cargo(["nextest", "run", "--workspace", "--all-features", "--no-fail-fast"]);
-        // A filter that matches nothing is an error to nextest.
-        if workspace.has(sim::SOURCE) {
-            command.args(["-E", "not binary(sim)"]);
-        }
-        effort.settings(&mut command);
-        let (success, output) = shown_and_read(&mut command, Stream::Stderr)?;
-        (success, counts::of_nextest(&output))
-    } else {
-        let mut command =
-            workspace.cargo(["test", "--workspace", "--all-features", "--no-fail-fast", "--lib", "--bins"]);
-        for name in integration_tests(workspace)? {
-            command.args(["--test", &name]);
-        }
-        effort.settings(&mut command);
-        let (success, output) = shown_and_read(&mut command, Stream::Stdout)?;
-        (success, counts::of_cargo_test(&output))
-    };
-    Ok((Report::tests(success, counts), counts.is_some()))
-}
-
-/// The names of all integration tests but the simulator. `cargo test` can only be told which ones to run, not which one
-/// to leave out.
-fn integration_tests(workspace: &Workspace) -> Result<BTreeSet<String>> {
-    let mut packages = vec![workspace.path("xtask"), workspace.path("bench")];
-    for entry in fs::read_dir(workspace.path("crates"))? {
-        packages.push(entry?.path());
-    }
-    let mut names = BTreeSet::new();
-    for package in packages {
-        let Ok(tests) = fs::read_dir(package.join("tests")) else { continue };
-        for entry in tests {
-            let path = entry?.path();
-            let is_test =
-                path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").is_file();
-            names
-                .extend(path.file_stem().filter(|_| is_test).map(|stem| stem.to_string_lossy().into_owned()));
-        }
-    }
-    names.remove("sim");
-    Ok(names)
 }
 
 fn doctests(workspace: &Workspace) -> Result<Report> {

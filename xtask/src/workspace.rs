@@ -43,6 +43,13 @@ impl Workspace {
         Ok(self)
     }
 
+    /// The build directory. Cargo's configuration files are not asked.
+    pub fn target(&self) -> PathBuf {
+        let set = || env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        let relative = self.claim.as_ref().map(|claim| claim.target().to_owned()).or_else(set);
+        self.root.join(relative.unwrap_or_else(|| "target".into()))
+    }
+
     /// `relative`, below the root of the clone.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.root.join(relative)
