@@ -3,7 +3,7 @@
 use crate::Millis;
 use crate::cleaner;
 use crate::clock::{Clock, SystemClock};
-use crate::cluster::{Cluster, ClusterConfig, Owned, Owner};
+use crate::cluster::{Cluster, ClusterConfig, Elsewhere, Owned, Owner};
 use crate::committer::{Left, Pending, Receipt, Seat, Target};
 use crate::config::{Config, TopicSettings, check_topics};
 use crate::engine::{Burst, Engine, PendingBatch, Submission};
@@ -13,7 +13,7 @@ use crate::metrics::Metrics;
 use crate::position::{Cursor, Position, refused};
 use crate::publish::Publish;
 use crate::store::memory::MemoryStore;
-use crate::store::{Bounds, Cleaned, EventStore, Health, HubInfo, ReadLimit, SubscriptionRecord};
+use crate::store::{Bounds, Cleaned, EventStore, Health, HubId, HubInfo, ReadLimit, SubscriptionRecord};
 use crate::subscribe::{Doomed, Subscribe, Target as SubscribeTarget, check_label, delete};
 use hub_proto::{
     Error, Event, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, Result, TopicName, limits,
@@ -317,6 +317,41 @@ impl Bus {
     /// This hub, if it is one of several.
     pub fn hub(&self) -> Option<&HubInfo> {
         self.engine().cluster.as_ref().map(|cluster| &cluster.me)
+    }
+
+    /// Waits until a hub is dead, or has left.
+    pub fn gone(&self, hub: HubId) -> impl Future<Output = ()> + Send + 'static {
+        let departures = self.engine().cluster.as_ref().map(Cluster::departures);
+        // Who waits keeps no bus alive.
+        let engine = Arc::downgrade(self.engine());
+        let is_alive = move || {
+            let engine = engine.upgrade();
+            engine.is_some_and(|engine| engine.cluster.as_ref().is_some_and(|cluster| cluster.is_alive(hub)))
+        };
+        async move {
+            let Some(mut departures) = departures else { return };
+            // Looked at after listening, so that no departure is missed.
+            while is_alive() && departures.changed().await.is_ok() {}
+        }
+    }
+
+    /// The groups that this hub does not serve, as they were last saved, by topic and name; of one topic if asked for.
+    pub async fn elsewhere(&self, topic: Option<&TopicName>) -> Result<Vec<Elsewhere>> {
+        let engine = self.engine();
+        match &engine.cluster {
+            Some(cluster) => cluster.elsewhere(engine, topic).await.map_err(refused),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// This hub is about to stop: groups that have no members any more are saved and given up, so that other hubs go on
+    /// with them at once. From the first call on no more groups are taken over. To be called until the members are gone;
+    /// [`stop`](Self::stop) gives up the rest.
+    pub async fn hand_over(&self) {
+        let engine = self.engine();
+        if let Some(cluster) = &engine.cluster {
+            cluster.hand_over(engine).await;
+        }
     }
 
     // ---- groups ----

@@ -261,7 +261,7 @@ impl Engine {
         for topic in self.topics() {
             if let Some(group) = topic.group(name).filter(|group| Arc::ptr_eq(&group.tenure, tenure)) {
                 self.remove_group(&group);
-                group.delete(error);
+                group.lose(error);
             }
         }
     }

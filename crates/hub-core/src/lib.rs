@@ -40,7 +40,7 @@ mod topic;
 
 pub use bus::{Bus, BusBuilder};
 pub use clock::{Clock, SystemClock};
-pub use cluster::{ClusterConfig, Held, Luggage, Owner};
+pub use cluster::{ClusterConfig, Elsewhere, Held, Luggage, Owner};
 pub use committer::{Pending, Receipt};
 pub use config::{Config, TopicDurability, TopicSettings};
 pub use engine::{Burst, PendingBatch, Submission};

@@ -19,12 +19,15 @@
 //! | claiming, losing and giving up names | [`names`] |
 //! | one name while it is owned here | [`tenure`] |
 //! | hearing of others' commits | [`news`] |
+//! | groups that are not served here | [`elsewhere`] |
 
+mod elsewhere;
 mod names;
 mod news;
 mod peers;
 mod tenure;
 
+pub use elsewhere::Elsewhere;
 pub(crate) use names::{Owned, not_owner};
 pub(crate) use tenure::{Stay, Tenure};
 
@@ -39,9 +42,9 @@ use hub_proto::{EventId, GroupName, Result, TopicName};
 use parking_lot::{Mutex, RwLock};
 use peers::Peers;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// How a hub takes part in a cluster. Every default is the one of the contract.
 #[derive(Clone, Debug)]
@@ -128,6 +131,10 @@ pub(crate) struct Cluster {
     beating: tokio::sync::Mutex<()>,
     /// Another hub was seen for the first time.
     joined: Notify,
+    /// Counts up when a hub is not there any more.
+    gone: watch::Sender<u64>,
+    /// This hub is about to stop: it gives names up, and takes none.
+    leaving: AtomicBool,
 }
 
 /// A hub that is dead for so many times `dead_after` is forgotten.
@@ -148,6 +155,8 @@ impl Cluster {
             cleans: Mutex::new(None),
             beating: tokio::sync::Mutex::default(),
             joined: Notify::new(),
+            gone: watch::Sender::new(0),
+            leaving: AtomicBool::new(false),
         }
     }
 
@@ -159,6 +168,20 @@ impl Cluster {
     /// The hubs that are alive, this one included.
     pub fn alive(&self) -> Vec<HubInfo> {
         self.peers.lock().alive()
+    }
+
+    /// Whether a hub is alive, as far as is known here.
+    pub fn is_alive(&self, hub: HubId) -> bool {
+        self.peers.lock().living(hub).is_some()
+    }
+
+    /// For those who have to know when a hub is gone.
+    pub fn departures(&self) -> watch::Receiver<u64> {
+        self.gone.subscribe()
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.leaving.load(SeqCst)
     }
 
     fn has_others(&self) -> bool {
@@ -195,7 +218,15 @@ impl Cluster {
             // For a while others may have found this hub dead.
             self.verify(engine).await.map_err(refused)?;
         }
-        let is_new = self.peers.lock().observe(sent, engine.clock.steady(), beats);
+        let (before, is_new, after) = {
+            let mut peers = self.peers.lock();
+            let before = peers.living_ids();
+            let is_new = peers.observe(sent, engine.clock.steady(), beats);
+            (before, is_new, peers.living_ids())
+        };
+        if before.iter().any(|hub| !after.contains(hub)) {
+            self.gone.send_modify(|times| *times += 1);
+        }
         self.serves_until.store(sent + self.config.serve_for, SeqCst);
         if is_new {
             self.joined.notify_one();
@@ -205,8 +236,10 @@ impl Cluster {
 
     /// Gives up what nobody here needs any more, and forgets hubs that are long dead.
     async fn tidy(&self, engine: &Arc<Engine>) {
-        self.give_up_idle(engine).await;
-        self.update_edges().await;
+        if !self.is_leaving() {
+            self.give_up_idle(engine, self.config.idle_for).await;
+            self.update_edges().await;
+        }
         let gone = self.peers.lock().dead_for(self.config.dead_after * FORGET_AFTER);
         if !gone.is_empty()
             && let Err(error) = self.in_time(self.shared.forget(&gone)).await

@@ -1,11 +1,13 @@
 //! Claiming, losing and giving up group names.
 
 use super::{Cluster, Stay, Tenure};
-use crate::engine::{By, Engine};
+use crate::Millis;
+use crate::engine::{By, Engine, stopped};
 use crate::position::refused;
 use crate::store::{Bounds, Claim, Estate, HubId, HubInfo, Image, StoreResult};
 use hub_proto::{Code, Error, GroupName, Result, TopicName};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// How often a name may change hands under somebody who wants it.
 const TRIES: usize = 8;
@@ -26,6 +28,9 @@ impl Cluster {
             return Ok(Owned::Here(stay));
         }
         engine.check_running()?;
+        if self.is_leaving() {
+            return Err(stopped());
+        }
         let turn = self.turns.lock().entry(name.to_string()).or_default().clone();
         let owned = {
             let _turn = turn.lock().await;
@@ -140,20 +145,19 @@ impl Cluster {
         engine.drop_groups(name, tenure, &not_owner(name));
     }
 
-    /// Gives up names that have had no members for a while, so that the next member's hub can own them.
-    pub(super) async fn give_up_idle(&self, engine: &Arc<Engine>) {
+    /// Gives up names that have had no members for so long, so that the next member's hub can own them.
+    pub(super) async fn give_up_idle(&self, engine: &Arc<Engine>, idle_for: Millis) {
         let now = engine.clock.steady();
         let idle = |tenure: &Tenure| {
-            tenure.idle_since().is_some_and(|since| now.saturating_sub(since) >= self.config.idle_for)
+            tenure
+                .idle_since()
+                .is_some_and(|since| now.saturating_sub(since) >= idle_for)
+                .then(|| tenure.visits())
         };
-        let names: Vec<GroupName> = {
+        let names: Vec<(GroupName, u64)> = {
             let names = self.names.read();
-            names
-                .iter()
-                .filter(|(_, tenure)| idle(tenure))
-                .map(|(name, _)| name.clone())
-                .take(GIVE_UP)
-                .collect()
+            let idle = names.iter().filter_map(|(name, tenure)| Some((name.clone(), idle(tenure)?)));
+            idle.take(GIVE_UP).collect()
         };
         if names.is_empty() {
             return;
@@ -163,12 +167,12 @@ impl Cluster {
             return;
         }
         let mut given = Vec::new();
-        for name in names {
+        for (name, visits) in names {
             let tenure = {
                 let mut names = self.names.write();
-                // Whoever stays was counted under this lock.
+                // Whoever stays was counted under this lock. Who came and went since then may have left something unsaved.
                 match names.get(&name) {
-                    Some(tenure) if idle(tenure) => names.remove(&name),
+                    Some(tenure) if tenure.members() == 0 && tenure.visits() == visits => names.remove(&name),
                     _ => None,
                 }
             };
@@ -209,6 +213,13 @@ impl Cluster {
         self.in_time(self.shared.set_edges(name, tenure.epoch, &edges)).await?;
         tenure.edges().stored = edges;
         Ok(())
+    }
+
+    /// The hub is about to stop: names without members go to whoever wants them, now. Where their members are stays noted,
+    /// so that the next owner waits for what those hold.
+    pub async fn hand_over(&self, engine: &Arc<Engine>) {
+        self.leaving.store(true, SeqCst);
+        self.give_up_idle(engine, 0).await;
     }
 
     /// A clean stop: everything is saved, others may take over at once.

@@ -59,6 +59,11 @@ impl Peers {
         alive.map(|seen| seen.info.clone()).collect()
     }
 
+    pub fn living_ids(&self) -> Vec<HubId> {
+        let alive = self.seen.iter().filter(|(_, seen)| self.stood_still(seen) < self.dead_after);
+        alive.map(|(&id, _)| id).collect()
+    }
+
     pub fn dead_for(&self, time: Millis) -> Vec<HubId> {
         let dead = self.seen.iter().filter(|(_, seen)| self.stood_still(seen) >= time);
         dead.map(|(&id, _)| id).collect()

@@ -20,6 +20,8 @@ pub(crate) struct Tenure {
     lost: AtomicBool,
     waiting: Mutex<Waiting>,
     members: AtomicUsize,
+    /// Members there have ever been.
+    visits: AtomicU64,
     /// Since when there have been no members, on the steady clock.
     idle_since: AtomicU64,
     edges: Mutex<Edges>,
@@ -67,6 +69,7 @@ impl Tenure {
             lost: AtomicBool::new(false),
             waiting: Mutex::new(Waiting { until, expected }),
             members: AtomicUsize::new(0),
+            visits: AtomicU64::new(0),
             idle_since: AtomicU64::new(now),
             edges: Mutex::default(),
         }
@@ -122,6 +125,11 @@ impl Tenure {
         self.members.load(SeqCst)
     }
 
+    /// How many members there have ever been: as long as it is the same, nobody came.
+    pub fn visits(&self) -> u64 {
+        self.visits.load(SeqCst)
+    }
+
     /// Since when nobody has been here; `None` while somebody is.
     pub fn idle_since(&self) -> Option<Millis> {
         (self.members() == 0).then(|| self.idle_since.load(SeqCst))
@@ -134,6 +142,7 @@ impl Tenure {
     /// One more member, at `edge` if it is connected to another hub.
     pub fn stay(self: &Arc<Self>, clock: Arc<dyn crate::Clock>) -> Stay {
         self.members.fetch_add(1, SeqCst);
+        self.visits.fetch_add(1, SeqCst);
         Stay { tenure: self.clone(), clock, edge: None }
     }
 }

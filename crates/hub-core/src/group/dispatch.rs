@@ -440,6 +440,14 @@ impl Dispatcher {
         Some(released)
     }
 
+    /// A lease ends because its event never reached the consumer: it was not delivered, and nothing counts.
+    pub fn unsent(&mut self, lease: Lease) -> Option<Released> {
+        self.find(lease)?;
+        let released = self.unlease(lease.seq)?;
+        self.give_back(lease.seq, false);
+        Some(released)
+    }
+
     /// Leases a deliverable event to a member whose turn it is.
     pub fn lease(&mut self, seq: u64, id: MemberId, now: Millis) -> Lease {
         let member = self.members.get_mut(&id).expect("a picked member is a member");

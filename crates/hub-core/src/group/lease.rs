@@ -4,6 +4,7 @@ use super::dispatch::{Lease, MemberId};
 use super::pump::Pump;
 use super::{Group, Inner};
 use crate::Millis;
+use crate::cluster::not_owner;
 use hub_proto::{Error, Event, Result, limits};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ impl Group {
     pub fn take(self: &Arc<Self>, lease: Lease, event: &Event) -> bool {
         let mut inner = self.inner.lock();
         let now = self.engine.clock.steady();
-        if !inner.disp.take(lease, now) {
+        if inner.lost || !inner.disp.take(lease, now) {
             return false;
         }
         self.mark(&mut inner);
@@ -32,6 +33,7 @@ impl Group {
 
     pub fn ack(self: &Arc<Self>, lease: Lease) -> Result<()> {
         self.locked(|inner| {
+            self.check_owned(inner)?;
             let acked = inner.disp.ack(lease).ok_or_else(|| self.not_held(lease))?;
             if let Some(taken) = acked.taken {
                 self.metrics.handled(self.engine.clock.steady().saturating_sub(taken));
@@ -44,6 +46,7 @@ impl Group {
 
     pub fn nack(self: &Arc<Self>, lease: Lease, delay: Option<Millis>, reason: &str) -> Result<()> {
         self.locked(|inner| {
+            self.check_owned(inner)?;
             let now = self.engine.clock.steady();
             let reason = shorten(reason, limits::REASON_BYTES);
             inner.disp.nack(lease, delay, reason, now).ok_or_else(|| self.not_held(lease))?;
@@ -60,7 +63,7 @@ impl Group {
     /// The holder vanished, and this event may be what killed it.
     pub fn blame(self: &Arc<Self>, lease: Lease) {
         self.locked(|inner| {
-            if inner.disp.blame(lease, self.engine.clock.steady()).is_none() {
+            if inner.lost || inner.disp.blame(lease, self.engine.clock.steady()).is_none() {
                 return;
             }
             if inner.disp.has_burials() {
@@ -71,10 +74,26 @@ impl Group {
         });
     }
 
+    /// The event never reached the consumer: others may have it, as if nobody had.
+    pub fn unsent(self: &Arc<Self>, lease: Lease) -> Result<()> {
+        self.locked(|inner| {
+            self.check_owned(inner)?;
+            inner.disp.unsent(lease).ok_or_else(|| self.not_held(lease))?;
+            self.settled(inner, lease.member);
+            Ok(())
+        })
+    }
+
     pub fn extend(&self, lease: Lease, extend: Millis) -> Result<Millis> {
         let mut inner = self.inner.lock();
+        self.check_owned(&inner)?;
         let now = self.engine.clock.steady();
         inner.disp.extend(lease, extend, now).ok_or_else(|| self.not_held(lease))
+    }
+
+    /// Nothing is settled that the next owner would not hear of.
+    fn check_owned(&self, inner: &Inner) -> Result<()> {
+        if inner.lost { Err(not_owner(&self.name)) } else { Ok(()) }
     }
 
     /// A member's lease ended by its own word: it has room for one more.

@@ -153,6 +153,18 @@ impl Mailbox {
         self.inner.lock().ended.clone()
     }
 
+    /// Waits for the end; nothing is taken. Whoever polls for events is woken instead of this one.
+    pub fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<Error> {
+        let mut inner = self.inner.lock();
+        match &inner.ended {
+            Some(error) => Poll::Ready(error.clone()),
+            None => {
+                inner.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
     /// Moves everything that is queued into `into`; waits if there is nothing.
     pub fn poll(&self, into: &mut VecDeque<Delivery>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if let Some(error) = self.ended() {

@@ -86,6 +86,8 @@ struct Inner {
     /// Nobody joins any more: the group is being deleted, or changed.
     going: bool,
     deleted: bool,
+    /// Another hub has the group: leases are as they were, and nothing is settled any more.
+    lost: bool,
     /// Reading stopped because too much is parked.
     stalled: bool,
     /// Since when the task waits for the store.
@@ -125,6 +127,7 @@ impl Group {
             saved: if record_dirty { GroupState::unknown() } else { state },
             going: false,
             deleted: false,
+            lost: false,
             stalled: false,
             working_since: None,
             adopted: BTreeMap::new(),
@@ -364,6 +367,19 @@ impl Group {
     pub fn delete(&self, error: &Error) {
         self.inner.lock().deleted = true;
         self.end_members(error);
+    }
+
+    /// Another hub has the group now: its members' subscriptions end with `error`. What they hold stays theirs, to be
+    /// brought along; nothing of it can be settled here any more.
+    pub fn lose(&self, error: &Error) {
+        let mut inner = self.inner.lock();
+        (inner.deleted, inner.lost) = (true, true);
+        self.metrics.inflight.dec_by(inner.disp.leased() as i64);
+        for slot in std::mem::take(&mut inner.members).into_values() {
+            slot.mailbox.end(error.clone());
+        }
+        drop(inner);
+        self.wake.notify_one();
     }
 
     /// The members' subscriptions end with `error`, and what they held is given back.

@@ -51,6 +51,13 @@ struct InHand {
     lease: Lease,
 }
 
+impl InHand {
+    fn as_held(&self, id: EventId) -> Held {
+        let topic = self.group.topic.name.clone();
+        Held { topic, id, seq: self.lease.seq, attempt: self.lease.attempt }
+    }
+}
+
 impl std::fmt::Debug for InHand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("InHand").field(&self.lease).finish()
@@ -114,6 +121,12 @@ impl ById {
                 return Poll::Ready(Ok(handed));
             }
         }
+    }
+
+    /// Waits for the end of the subscription, for a consumer that takes no events at the moment. It is woken now and then
+    /// in vain; events that come meanwhile are not taken.
+    pub fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        self.subscription.poll_ended(cx)
     }
 
     fn hand_out(&mut self, delivery: Delivery) -> Option<Handed> {
@@ -180,14 +193,20 @@ impl ById {
     /// What the consumer has in hand: what it brings along if another hub takes the group over.
     pub fn held(&self) -> Vec<Held> {
         let here = self.in_hand.iter().filter(|(_, held)| held.group.is_held(held.lease));
-        let here = here.map(|(&id, held)| Held {
-            topic: held.group.topic.name.clone(),
-            id,
-            seq: held.lease.seq,
-            attempt: held.lease.attempt,
-        });
+        let here = here.map(|(&id, held)| held.as_held(id));
         let brought = self.brought.values().filter(|brought| brought.word.is_none());
         here.chain(brought.map(|brought| brought.held.clone())).collect()
+    }
+
+    /// The event `id` as it is in the consumer's hands.
+    pub fn held_of(&self, id: EventId) -> Option<Held> {
+        let here = self.in_hand.get(&id).map(|held| held.as_held(id));
+        here.or_else(|| self.brought.get(&id).map(|brought| brought.held.clone()))
+    }
+
+    /// The event `id` was handed out, but never reached the consumer: others may have it, and it counts as not delivered.
+    pub fn unsent(&mut self, id: EventId, attempt: Option<u32>) -> Result<()> {
+        self.settle(id, attempt, |held| held.group.unsent(held.lease))
     }
 
     /// The consumer has vanished with these in hand; the event `blame` may be what killed it, and counts a failure.

@@ -151,6 +151,11 @@ impl Subscription {
         }
     }
 
+    /// See [`ById::poll_ended`](super::ById::poll_ended).
+    pub(super) fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<Error> {
+        self.mailbox.poll_ended(cx)
+    }
+
     /// Gives this member nothing more until [`resume`](Self::resume). What it has in hand stays leased; what was queued
     /// for it goes to others.
     pub fn pause(&self) {

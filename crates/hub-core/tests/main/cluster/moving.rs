@@ -222,3 +222,62 @@ async fn patterns_move_with_what_their_members_hold() {
         member.ack(id, None).unwrap();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_hub_lost_the_group_still_knows_what_it_holds_and_settles_nothing() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=3).await;
+    let mut at_a = a.member("t").await.unwrap();
+    let (one, two) = (next(&mut at_a).await, next(&mut at_a).await);
+    cluster.clock.advance(300).await;
+    a.cut_off();
+    cluster.owned_by(&b, "g").await;
+    a.store.heal();
+    cluster.clock.advance(1_000).await;
+    let ended = std::future::poll_fn(|cx| at_a.poll_ended(cx)).await;
+    assert_eq!(ended.code, Code::NotOwner);
+    assert_eq!(code(at_a.ack(one.event.id(), None)), Code::NotOwner);
+    assert_eq!(at_a.held_of(one.event.id()).map(|held| held.seq), Some(1));
+    let held = at_a.held();
+    assert_eq!(held.len(), 2, "{held:?}");
+    let mut at_b = b.member_with("t", luggage(&a, held, vec![])).await.unwrap();
+    assert_eq!(consume(&mut at_b, 1).await, [3]);
+    at_b.ack(one.event.id(), Some(1)).unwrap();
+    at_b.ack(two.event.id(), Some(1)).unwrap();
+    assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_never_reached_its_consumer_was_not_delivered() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=1).await;
+    let mut member = a.member_with("t", luggage(&b, vec![], vec![])).await.unwrap();
+    let handed = next(&mut member).await;
+    member.unsent(handed.event.id(), Some(handed.attempt)).unwrap();
+    assert_eq!(code(member.ack(handed.event.id(), None)), Code::UnknownId);
+    assert_eq!(next(&mut member).await.attempt, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_is_about_to_stop_gives_up_what_has_no_members_and_takes_nothing() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=3).await;
+    let mut of_b = a.member_with("t", luggage(&b, vec![], vec![])).await.unwrap();
+    assert_eq!(consume(&mut of_b, 1).await, [1]);
+    next(&mut of_b).await;
+    let held = of_b.held();
+    a.bus.hand_over().await;
+    assert_eq!(code(b.member("t").await), Code::NotOwner, "it has a member");
+    of_b.close();
+    a.bus.hand_over().await;
+    assert_eq!(b.bus.owner_of("g").await, Ok(Owner::Here));
+    assert_eq!(code(a.bus.owner_of("other").await), Code::Unavailable);
+    let mut other = b.member("t").await.unwrap();
+    assert_eq!(b.bus.group("t", "g").unwrap().reason, Some(hub_core::Reason::TakingOver), "B had a member");
+    let mut of_b = b.member_with("t", luggage(&b, held, vec![])).await.unwrap();
+    assert_eq!(consume(&mut other, 1).await, [3]);
+    assert_silent(&mut of_b).await;
+}
