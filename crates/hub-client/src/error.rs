@@ -27,6 +27,8 @@ pub enum ErrorKind {
     Protocol,
     /// There is no room for a request that does not wait for any. Nothing was sent.
     Busy,
+    /// There is no token to show to the hub.
+    Token,
     /// The hub said no: [`Error::refusal`] has its answer.
     Refused,
 }
@@ -57,6 +59,11 @@ impl Error {
         self
     }
 
+    pub(crate) fn with_shared(mut self, cause: Arc<dyn std::error::Error + Send + Sync>) -> Self {
+        self.cause = Cause::Other(cause);
+        self
+    }
+
     /// What a hub refused; `code` as it stood in the frame.
     pub(crate) fn refused(error: hub_proto::Error, code: &str) -> Self {
         let text = format!("the hub answered {code}: {}", error.msg);
@@ -84,6 +91,10 @@ impl Error {
     /// [`Error::code_text`] has its name.
     pub fn code(&self) -> Option<Code> {
         self.refusal().map(|error| error.code)
+    }
+
+    pub(crate) fn is_unknown_id(&self) -> bool {
+        self.code() == Some(Code::UnknownId)
     }
 
     /// The code of the hub's answer as it was written.

@@ -2,11 +2,13 @@
 //!
 //! | to | take |
 //! | --- | --- |
+//! | publish and subscribe, and leave the rest to it | [`Client`] |
 //! | talk over one connection, until it ends | [`Connection`] |
 //! | say where a hub is | [`Target`] |
 //! | say what to read | [`SubscribeRequest`], [`SubscribeOptions`] |
 //! | know what went wrong | [`Error`], [`ErrorKind`], and [`Code`] for what the hub refused |
 
+pub mod client;
 pub mod connection;
 mod error;
 mod frame;
@@ -14,6 +16,7 @@ mod options;
 mod receipt;
 mod target;
 
+pub use client::{Client, Message, Received, State, Subscription};
 pub use connection::{Answer, Arrival, Closed, Connection, Delivered, Deliveries};
 pub use error::{Error, ErrorKind, Result};
 pub use hub_proto::{Code, Event, EventId, NewEvent, Payload, PublishOptions, TopicName};

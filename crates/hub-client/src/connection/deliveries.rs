@@ -19,6 +19,8 @@ pub struct Deliveries {
     pub(super) connection: Connection,
     /// Whether the hub has to be told when this is dropped.
     pub(super) aloud: bool,
+    /// Whether a stream has said how it ended.
+    pub(super) told: bool,
 }
 
 impl Deliveries {
@@ -78,6 +80,11 @@ impl Stream for Deliveries {
     type Item = Result<Arrival>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll_recv(context).map(Some)
+        if self.told {
+            return Poll::Ready(None);
+        }
+        let next = std::task::ready!(self.poll_recv(context));
+        self.told = next.is_err();
+        Poll::Ready(Some(next))
     }
 }

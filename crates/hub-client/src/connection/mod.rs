@@ -162,7 +162,7 @@ impl Connection {
         let (give, take) = oneshot::channel();
         self.command(frame.done(), corr, Waiter::Subscribes(queue.clone(), give), None).await?;
         Answering { answer: take, ended: self.inner.ended.clone() }.await?;
-        Ok(Deliveries { queue, connection: self.clone(), aloud: true })
+        Ok(Deliveries { queue, connection: self.clone(), aloud: true, told: false })
     }
 
     /// Sends any request, made of its `op` and an object with its other members, and waits for the answer. `corr` is

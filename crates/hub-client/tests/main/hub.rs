@@ -1,8 +1,11 @@
 //! A hub that does what the test says: it accepts connections, and the test reads and writes their frames.
 
 use futures_util::{SinkExt, StreamExt};
-use hub_client::{Connection, Target};
+use hub_client::client::Builder;
+use hub_client::{Client, Connection, Target};
 use serde_json::{Value, json};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::WebSocketStream;
@@ -15,6 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Fails a test that would hang.
 pub async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it takes too long")
+}
+
+/// Looks whether a future is done, once.
+pub async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
 pub struct FakeHub {
@@ -38,7 +46,7 @@ impl FakeHub {
     pub async fn accept(&self) -> Peer {
         let (stream, _) = soon(self.listener.accept()).await.unwrap();
         stream.set_nodelay(true).unwrap();
-        Peer { socket: soon(tokio_tungstenite::accept_async(stream)).await.unwrap() }
+        Peer { socket: soon(Box::pin(tokio_tungstenite::accept_async(stream))).await.unwrap() }
     }
 
     /// A connection and its other end.
@@ -49,6 +57,27 @@ impl FakeHub {
     pub async fn pair_with(&self, target: &Target) -> (Connection, Peer) {
         let (connection, peer) = tokio::join!(Connection::connect(target), self.accept());
         (connection.unwrap(), peer)
+    }
+}
+
+impl FakeHub {
+    /// A builder that is quick to try again.
+    pub fn builder(&self) -> Builder {
+        let (first, longest) = (Duration::from_millis(1), Duration::from_millis(50));
+        Client::builder(self.target()).token("t").backoff(first, longest)
+    }
+
+    /// A client and its other end.
+    pub async fn client(&self, builder: Builder) -> (Client, Peer) {
+        let (client, peer) = soon(async { tokio::join!(builder.connect(), self.welcome()) }).await;
+        (client.unwrap(), peer)
+    }
+
+    /// The next connection, which says who it is.
+    pub async fn welcome(&self) -> Peer {
+        let mut peer = self.accept().await;
+        peer.welcome().await;
+        peer
     }
 }
 
@@ -108,6 +137,25 @@ impl Peer {
         let rest = rest.trim_start_matches('{').trim_end_matches('}');
         let comma = if rest.is_empty() { "" } else { "," };
         self.text(&format!("{{\"op\":\"{op}\",\"corr\":{}{comma}{rest}}}", to["corr"])).await;
+    }
+
+    /// Takes an AUTH; its token.
+    pub async fn welcome(&mut self) -> String {
+        let frame = self.expect("AUTH").await;
+        self.ok(&frame, json!({})).await;
+        frame["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Takes a PUBLISH, and stores it.
+    pub async fn stored(&mut self, seq: u64) -> Value {
+        let frame = self.expect("PUBLISH").await;
+        self.store(&frame, seq).await;
+        frame
+    }
+
+    pub async fn store(&mut self, publish: &Value, seq: u64) {
+        let id = &publish["opts"]["id"];
+        self.ok(publish, json!({"id": id, "seq": seq, "ts": 5, "durable": "fsync"})).await;
     }
 
     /// Takes a SUBSCRIBE.

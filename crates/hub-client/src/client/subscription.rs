@@ -1,0 +1,302 @@
+//! A subscription that outlives connections.
+//!
+//! On every new connection the client's task subscribes again and puts the new [`Deliveries`] where the program finds them.
+//! Events go straight from there to the program: there is no queue and no task in between.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+
+use super::message::{Message, Received};
+use super::{Client, Shared};
+use crate::{
+    Arrival, Code, Delivered, Deliveries, Error, ErrorKind, Name, Position, Result, SubscribeRequest,
+};
+
+/// What the client's task and the program know of a subscription.
+pub(super) struct Line {
+    pub request: SubscribeRequest,
+    state: Mutex<LineState>,
+    waker: AtomicWaker,
+}
+
+#[derive(Default)]
+struct LineState {
+    /// What the program has not taken over yet.
+    next: Option<Result<Deliveries>>,
+    /// The hub has ended it for a reason that passes: it is to be asked again.
+    again: bool,
+    /// The program wants no events at the moment.
+    paused: bool,
+    /// The program has left.
+    gone: bool,
+    /// The last event of a subscription without a group: where the next connection goes on.
+    last_seq: Option<u64>,
+    /// Connections so far.
+    connections: u64,
+    /// How often the hub has refused it for a reason that passes.
+    tries: u32,
+}
+
+impl Line {
+    pub fn new(request: SubscribeRequest) -> Self {
+        Self { request, state: Mutex::default(), waker: AtomicWaker::new() }
+    }
+
+    /// What to ask the next hub for.
+    pub fn request(&self) -> SubscribeRequest {
+        let mut request = self.request.clone();
+        if let Some(seq) = self.state.lock().last_seq {
+            request.options.from = Some(Position::AfterSeq(seq));
+        }
+        request
+    }
+
+    /// The program gets this next.
+    pub fn put(&self, next: Result<Deliveries>) {
+        let mut state = self.state.lock();
+        if state.gone {
+            return;
+        }
+        if let (true, Ok(deliveries)) = (state.paused, &next) {
+            // The answer tells nobody anything.
+            let _ = deliveries.connection().tell("PAUSE", &naming(deliveries.name()));
+        }
+        let before = state.next.replace(next);
+        drop(state);
+        // Not under the lock: it says goodbye.
+        drop(before);
+        self.waker.wake();
+    }
+
+    /// Whether the program has left.
+    pub fn is_gone(&self) -> bool {
+        self.state.lock().gone
+    }
+
+    /// Counts one more try; how many there were before.
+    pub fn tried(&self) -> u32 {
+        let mut state = self.state.lock();
+        state.tries += 1;
+        state.tries - 1
+    }
+
+    /// Whether the hub is to be asked again; once.
+    pub fn take_again(&self) -> bool {
+        std::mem::take(&mut self.state.lock().again)
+    }
+
+    /// Where a subscription without a group goes on. Only the places of one topic can be compared.
+    fn seen(&self, delivered: &Delivered) {
+        if delivered.name.group.is_none() && *delivered.name.topic == **delivered.event.topic() {
+            self.state.lock().last_seq = Some(delivered.event.seq());
+        }
+    }
+}
+
+fn naming(name: &Name) -> serde_json::Value {
+    match &name.group {
+        Some(group) => serde_json::json!({ "topic": name.topic, "group": group }),
+        None => serde_json::json!({ "topic": name.topic }),
+    }
+}
+
+/// Events of a topic, a pattern or a list. Dropping it ends the subscription, and hands back what is in hand.
+#[must_use = "a subscription that is dropped ends"]
+pub struct Subscription {
+    line: Arc<Line>,
+    current: Option<Deliveries>,
+    ended: Option<Error>,
+    /// Whether a stream has said how it ended.
+    told: bool,
+    /// Keeps the client alive.
+    client: Client,
+}
+
+impl Subscription {
+    pub(super) fn new(line: Arc<Line>, client: Client) -> Self {
+        Self { line, current: None, ended: None, told: false, client }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &Name {
+        &self.line.request.name
+    }
+
+    /// The next event, over as many connections as it takes.
+    ///
+    /// # Errors
+    /// Why it has ended: what the hub refused, or the end of the client. From then on always the same.
+    pub async fn recv(&mut self) -> Result<Received> {
+        std::future::poll_fn(|context| self.poll_recv(context)).await
+    }
+
+    /// As [`Subscription::recv`], for those who write their own futures.
+    ///
+    /// # Errors
+    /// As [`Subscription::recv`].
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Result<Received>> {
+        loop {
+            if let Some(error) = &self.ended {
+                return Poll::Ready(Err(error.clone()));
+            }
+            let Some(current) = &mut self.current else {
+                match std::task::ready!(self.poll_next_connection(context)) {
+                    Ok(None) => continue,
+                    Ok(Some(lagged)) => return Poll::Ready(Ok(lagged)),
+                    Err(error) => {
+                        self.ended = Some(error);
+                        continue;
+                    }
+                }
+            };
+            match std::task::ready!(current.poll_recv(context)) {
+                Ok(Arrival::Event(delivered)) => {
+                    // What the connection before had delivered already.
+                    let known = self.line.state.lock().last_seq;
+                    if known.is_some_and(|seq| delivered.event.seq() <= seq) {
+                        continue;
+                    }
+                    self.line.seen(&delivered);
+                    let connection = current.connection().clone();
+                    return Poll::Ready(Ok(Received::Event(Message { delivered, connection })));
+                }
+                Ok(Arrival::Lagged { topic, missed }) => {
+                    return Poll::Ready(Ok(Received::Lagged { topic, missed }));
+                }
+                Err(error) => self.interrupted(error),
+            }
+        }
+    }
+
+    /// Waits until it has begun.
+    pub(super) async fn begun(&mut self) -> Result<()> {
+        std::future::poll_fn(|context| self.poll_next_connection(context)).await.map(drop)
+    }
+
+    /// Goes over to the next connection; what was missed on the way, if that can be.
+    fn poll_next_connection(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Received>>> {
+        self.line.waker.register(context.waker());
+        let mut state = self.line.state.lock();
+        let Some(next) = state.next.take() else {
+            drop(state);
+            // It may have ended before anybody could put something here.
+            return match self.client.ended() {
+                Some(error) => Poll::Ready(Err(error)),
+                None => Poll::Pending,
+            };
+        };
+        state.connections += 1;
+        state.tries = 0;
+        let resumed = state.last_seq.is_some() || state.connections == 1;
+        drop(state);
+        let grouped = self.line.request.name.group.is_some();
+        self.current = Some(next?);
+        let lagged = Received::Lagged { topic: None, missed: 0 };
+        Poll::Ready(Ok((!grouped && !resumed).then_some(lagged)))
+    }
+
+    /// The connection or the hub has ended it. It goes on if that passes.
+    fn interrupted(&mut self, error: Error) {
+        self.current = None;
+        match error.code() {
+            None => {}
+            Some(Code::Unavailable | Code::TokenExpired | Code::RateLimited) => {
+                self.line.state.lock().again = true;
+                self.client.shared().again.notify_one();
+            }
+            Some(_) => {
+                self.line.state.lock().gone = true;
+                self.ended = Some(error);
+            }
+        }
+    }
+
+    /// Holds further events back, also on connections to come.
+    ///
+    /// # Errors
+    /// What the hub refused.
+    pub async fn pause(&mut self) -> Result<()> {
+        self.set_paused(true).await
+    }
+
+    /// Lets them come again.
+    ///
+    /// # Errors
+    /// What the hub refused.
+    pub async fn resume(&mut self) -> Result<()> {
+        self.set_paused(false).await
+    }
+
+    async fn set_paused(&mut self, paused: bool) -> Result<()> {
+        self.line.state.lock().paused = paused;
+        let Some(current) = &self.current else { return Ok(()) };
+        let (connection, name) = (current.connection(), current.name());
+        let done = if paused { connection.pause(name).await } else { connection.resume(name).await };
+        match done {
+            // The next connection begins as it should be.
+            Err(error) if error.kind() == ErrorKind::Closed => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Ends it, and waits until the hub has done so. Acks that were said before are taken before.
+    ///
+    /// # Errors
+    /// What the hub refused.
+    pub async fn unsubscribe(mut self) -> Result<()> {
+        self.line.state.lock().gone = true;
+        let Some(current) = self.current.take() else { return Ok(()) };
+        match current.unsubscribe().await {
+            Err(error) if error.kind() == ErrorKind::Closed => Ok(()),
+            done => done,
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut state = self.line.state.lock();
+        state.gone = true;
+        let next = state.next.take();
+        drop(state);
+        drop(next);
+    }
+}
+
+/// Ends after the first error.
+impl Stream for Subscription {
+    type Item = Result<Received>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.told {
+            return Poll::Ready(None);
+        }
+        let next = std::task::ready!(self.poll_recv(context));
+        self.told = next.is_err();
+        Poll::Ready(Some(next))
+    }
+}
+
+impl Shared {
+    pub(super) fn add(&self, line: Arc<Line>) {
+        let mut lines = self.lines.lock();
+        lines.retain(|line| !line.is_gone());
+        lines.push(line);
+    }
+
+    pub(super) fn remove(&self, line: &Arc<Line>) {
+        self.lines.lock().retain(|other| !Arc::ptr_eq(other, line));
+    }
+
+    /// All subscriptions that somebody reads.
+    pub(super) fn lines(&self) -> Vec<Arc<Line>> {
+        let mut lines = self.lines.lock();
+        lines.retain(|line| !line.is_gone());
+        lines.clone()
+    }
+}

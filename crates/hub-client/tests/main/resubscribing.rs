@@ -1,0 +1,151 @@
+//! Subscriptions that outlive connections.
+
+use crate::hub::{FakeHub, Peer, poll_once, soon};
+use hub_client::{Client, Message, Received, SubscribeOptions, Subscription};
+use serde_json::{Value, json};
+use std::pin::pin;
+
+async fn subscribe(client: &Client, peer: &mut Peer, topic: &str, group: Option<&str>) -> Subscription {
+    let subscribing = client.subscribe(topic, group, SubscribeOptions::default());
+    let (subscription, _) = soon(async { tokio::join!(subscribing, peer.subscribed()) }).await;
+    subscription.unwrap()
+}
+
+async fn message(subscription: &mut Subscription) -> Message {
+    soon(subscription.recv()).await.unwrap().message().unwrap()
+}
+
+#[tokio::test]
+async fn a_group_goes_on_and_acks_of_the_connection_before_are_dropped() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = hub.client(hub.builder()).await;
+    let mut orders = subscribe(&client, &mut peer, "orders", Some("g")).await;
+    peer.event("orders", Some("g"), 1).await;
+    peer.event("orders", Some("g"), 2).await;
+    let before = message(&mut orders).await;
+    assert_eq!((before.event().seq(), before.attempt(), before.max_attempts()), (1, 1, 5));
+    assert_eq!(before.decode::<Value>().unwrap(), json!({"n": 1}));
+    peer.close(1012, "the hub stops").await;
+
+    let mut peer = hub.welcome().await;
+    let frame = peer.subscribed().await;
+    assert_eq!(
+        (&frame["topic"], &frame["group"], &frame["opts"]),
+        (&json!("orders"), &json!("g"), &json!({}))
+    );
+    before.ack().unwrap();
+    soon(before.nack(None, "late")).await.unwrap();
+    assert!(soon(before.extend(std::time::Duration::from_secs(1))).await.is_err());
+    // The second one was not taken in time, and comes again.
+    peer.event("orders", Some("g"), 2).await;
+    let after = message(&mut orders).await;
+    assert_eq!(after.event().seq(), 2);
+    after.ack().unwrap();
+    let ack = peer.expect("ACK").await;
+    assert_eq!((&ack["ids"], &ack["attempt"]), (&json!([after.event().id()]), &json!(1)));
+    drop(orders);
+    peer.expect("UNSUBSCRIBE").await;
+}
+
+#[tokio::test]
+async fn without_a_group_it_goes_on_behind_what_was_seen() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = hub.client(hub.builder()).await;
+    let mut orders = subscribe(&client, &mut peer, "orders", None).await;
+    for n in 1..=3 {
+        peer.event("orders", None, n).await;
+    }
+    assert_eq!(message(&mut orders).await.event().seq(), 1);
+    drop(peer);
+    let mut peer = hub.welcome().await;
+    // Two events that came before are not taken yet, so they are asked for again, and seen once.
+    assert_eq!(peer.subscribed().await["opts"], json!({"from": "afterSeq", "afterSeq": 1}));
+    for n in 2..=4 {
+        peer.event("orders", None, n).await;
+    }
+    for n in 2..=4 {
+        assert_eq!(message(&mut orders).await.event().seq(), n);
+    }
+}
+
+#[tokio::test]
+async fn a_reader_of_a_pattern_is_told_that_it_may_have_missed_something() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = hub.client(hub.builder()).await;
+    let mut all = subscribe(&client, &mut peer, "o.**", None).await;
+    let event = json!({"id": crate::hub::id(1), "seq": 1, "ts": 1, "topic": "o.a", "payload": 1});
+    let frame = json!({"op": "EVENT", "topic": "o.**", "event": event});
+    peer.send(frame.clone()).await;
+    assert_eq!(message(&mut all).await.event().topic().as_str(), "o.a");
+    drop(peer);
+    let mut peer = hub.welcome().await;
+    assert_eq!(peer.subscribed().await["opts"], json!({}));
+    peer.send(frame).await;
+    let lagged = soon(all.recv()).await.unwrap();
+    assert!(matches!(lagged, Received::Lagged { topic: None, missed: 0 }), "{lagged:?}");
+    assert_eq!(message(&mut all).await.event().seq(), 1);
+}
+
+#[tokio::test]
+async fn a_refusal_ends_a_subscription_unless_it_passes() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = hub.client(hub.builder()).await;
+    let refuse = async {
+        let frame = peer.expect("SUBSCRIBE").await;
+        peer.err(&frame, "unavailable", json!({})).await;
+        let frame = peer.expect("SUBSCRIBE").await;
+        peer.err(&frame, "forbidden", json!({})).await;
+    };
+    let subscribing = client.subscribe("secrets", Some("g"), SubscribeOptions::default());
+    let (refused, ()) = soon(async { tokio::join!(subscribing, refuse) }).await;
+    assert_eq!(refused.err().unwrap().code_text(), Some("forbidden"));
+
+    let mut orders = subscribe(&client, &mut peer, "orders", Some("g")).await;
+    let end = |code: &str| json!({"op": "ERR", "code": code, "msg": "m", "topic": "orders", "group": "g"});
+    peer.send(end("unavailable")).await;
+    let (event, ()) = soon(async {
+        tokio::join!(orders.recv(), async {
+            peer.subscribed().await;
+            peer.event("orders", Some("g"), 1).await;
+        })
+    })
+    .await;
+    event.unwrap().message().unwrap();
+    peer.send(end("forbidden")).await;
+    for _ in 0..2 {
+        assert_eq!(soon(orders.recv()).await.unwrap_err().code_text(), Some("forbidden"));
+    }
+    // Neither is asked for again.
+    drop(peer);
+    let mut peer = hub.welcome().await;
+    let mut other = subscribe(&client, &mut peer, "other", Some("g")).await;
+    peer.event("other", Some("g"), 1).await;
+    message(&mut other).await;
+}
+
+#[tokio::test]
+async fn a_pause_holds_on_the_next_connection() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = hub.client(hub.builder()).await;
+    let mut orders = subscribe(&client, &mut peer, "orders", Some("g")).await;
+    let paused = async {
+        let frame = peer.expect("PAUSE").await;
+        peer.ok(&frame, json!({})).await;
+    };
+    soon(async { tokio::join!(orders.pause(), paused) }).await.0.unwrap();
+    drop(peer);
+    let mut peer = hub.welcome().await;
+    peer.subscribed().await;
+    let frame = peer.expect("PAUSE").await;
+    assert_eq!((&frame["topic"], &frame["group"]), (&json!("orders"), &json!("g")));
+    // The program is not there to take it over, so the next connection is.
+    let mut resumed = Box::pin(async {
+        let _ = poll_once(pin!(orders.recv())).await;
+        orders.resume().await
+    });
+    let resume = async {
+        let frame = peer.expect("RESUME").await;
+        peer.ok(&frame, json!({})).await;
+    };
+    soon(async { tokio::join!(&mut resumed, resume) }).await.0.unwrap();
+}
