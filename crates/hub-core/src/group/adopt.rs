@@ -1,8 +1,8 @@
 //! Members that come from another owner bring along what they hold.
 //!
 //! A group that was taken over reads its log again from the floor. When it comes by an event that a member brought along,
-//! the lease goes on where it was, instead of a delivery to somebody; one that was acked with the owner before, and
-//! perhaps not saved, is settled.
+//! the lease goes on where it was, instead of a delivery to somebody. What was acked with the owner before, and perhaps not
+//! saved, is settled at once.
 
 use super::dispatch::{Lease, MemberId};
 use super::{Delivery, Group, Inner};
@@ -19,28 +19,24 @@ pub(crate) struct Carried {
     pub settled: Vec<u64>,
 }
 
-/// What is to become of an event when the log is read that far.
+/// An event in a member's hands that the log was not read up to yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Adopted {
-    Held(MemberId, u32),
-    Settled,
+pub(super) struct Adopted {
+    member: MemberId,
+    attempt: u32,
 }
 
 impl Group {
     /// Takes note of what a member brings along.
     pub(super) fn adopt(self: &Arc<Self>, inner: &mut Inner, id: MemberId, carried: &Carried) {
         for &seq in &carried.settled {
-            match seq > inner.disp.pos() {
-                true => drop(inner.adopted.insert(seq, Adopted::Settled)),
-                false => inner.disp.gone(seq),
-            }
+            inner.disp.settle_brought(seq);
             self.mark(inner);
         }
         for &(seq, attempt) in &carried.held {
             // One that came late may have been read past: then it is found again when its turn comes.
-            let is_open = seq > inner.disp.pos() || inner.disp.is_deliverable(seq);
-            if is_open && !inner.adopted.contains_key(&seq) {
-                inner.adopted.insert(seq, Adopted::Held(id, attempt));
+            if inner.disp.is_open(seq) && !inner.adopted.contains_key(&seq) {
+                inner.adopted.insert(seq, Adopted { member: id, attempt });
                 inner.members.get(&id).into_iter().for_each(|slot| slot.mailbox.hold());
             }
         }
@@ -49,36 +45,27 @@ impl Group {
     /// Forgets what a member, or everybody, brought along.
     pub(super) fn disown(&self, inner: &mut Inner, id: Option<MemberId>) {
         let members = &inner.members;
-        inner.adopted.retain(|_, adopted| match *adopted {
-            Adopted::Held(member, _) if id.is_none_or(|id| id == member) => {
-                members.get(&member).into_iter().for_each(|slot| slot.mailbox.release(1));
-                false
+        inner.adopted.retain(|_, adopted| {
+            let stays = id.is_some_and(|id| id != adopted.member);
+            if !stays {
+                members.get(&adopted.member).into_iter().for_each(|slot| slot.mailbox.release(1));
             }
-            Adopted::Held(..) => true,
-            Adopted::Settled => id.is_some(),
+            stays
         });
     }
 
-    /// Goes on with what was brought along. False if the event is to be delivered like any other.
+    /// Goes on with a lease that was brought along. False if the event is to be delivered like any other.
     pub(super) fn take_up(self: &Arc<Self>, inner: &mut Inner, event: &Arc<Event>, now: Millis) -> bool {
         let seq = event.seq();
-        match inner.adopted.remove(&seq) {
-            None => false,
-            Some(Adopted::Settled) => {
-                inner.disp.gone(seq);
-                true
-            }
-            Some(Adopted::Held(member, attempt)) => {
-                match inner.disp.adopt(seq, member, attempt, now) {
-                    Some(lease) => self.hand_back(inner, event.clone(), lease),
-                    None => {
-                        inner.members.get(&member).into_iter().for_each(|slot| slot.mailbox.release(1));
-                        return false;
-                    }
-                }
-                true
+        let Some(Adopted { member, attempt }) = inner.adopted.remove(&seq) else { return false };
+        match inner.disp.adopt(seq, member, attempt, now) {
+            Some(lease) => self.hand_back(inner, event.clone(), lease),
+            None => {
+                inner.members.get(&member).into_iter().for_each(|slot| slot.mailbox.release(1));
+                return false;
             }
         }
+        true
     }
 
     /// The member has the event in hand already; its subscription gets the lease to it.
@@ -91,5 +78,24 @@ impl Group {
         }
         slot.staged.push(Delivery { event, group: self.clone(), lease, max_attempts, in_hand: true });
         self.metrics.inflight.inc();
+    }
+
+    /// An ack of an event that was brought along, which may not have been come by yet.
+    pub fn ack_brought(self: &Arc<Self>, member: MemberId, seq: u64, attempt: u32) {
+        let epoch = self.locked(|inner| {
+            if inner.adopted.get(&seq).is_none_or(|adopted| adopted.member != member) {
+                return Some(inner.disp.epoch());
+            }
+            inner.adopted.remove(&seq);
+            inner.disp.settle_brought(seq);
+            self.metrics.acked.inc();
+            self.metrics.inflight.inc();
+            self.settled(inner, member);
+            None
+        });
+        if let Some(epoch) = epoch {
+            // Should the lease have ended, the event comes again, as after any late ack.
+            let _ = self.ack(Lease { member, seq, attempt, epoch });
+        }
     }
 }

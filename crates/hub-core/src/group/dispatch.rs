@@ -408,9 +408,28 @@ impl Dispatcher {
         self.ready.range(after + 1..).next().copied()
     }
 
-    /// Whether an event could be delivered now.
-    pub fn is_deliverable(&self, seq: u64) -> bool {
-        matches!(self.window.get(seq), Some(Entry { state: State::Ready, .. }))
+    /// Whether an event is neither settled nor in anybody's hands, as far as the log was looked at.
+    pub fn is_open(&self, seq: u64) -> bool {
+        match seq > self.pos {
+            true => !self.restored.settled.contains(seq),
+            false => matches!(self.window.get(seq), Some(Entry { state: State::Ready, .. })),
+        }
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// An event was settled with another owner, which may not have saved that.
+    pub fn settle_brought(&mut self, seq: u64) {
+        if seq <= self.pos {
+            return self.gone(seq);
+        }
+        self.high = self.high.max(seq);
+        self.restored.high = self.restored.high.max(seq);
+        self.restored.tries.remove(&seq);
+        self.restored.settled.insert(seq, seq);
+        self.skip_restored();
     }
 
     /// Goes on with a lease that a member has from another owner; `None` if it has ended: the event is settled, or was

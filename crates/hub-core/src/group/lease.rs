@@ -97,7 +97,7 @@ impl Group {
     }
 
     /// A member's lease ended by its own word: it has room for one more.
-    fn settled(self: &Arc<Self>, inner: &mut Inner, member: MemberId) {
+    pub(super) fn settled(self: &Arc<Self>, inner: &mut Inner, member: MemberId) {
         self.mark(inner);
         self.release(inner, member, 1);
         if !inner.freed.is_empty() {

@@ -113,8 +113,11 @@ impl Group {
         } else if !working {
             inner.working_since = None;
         }
-        let gated = inner.gated.then_some(now + GATED);
-        inner.armed = inner.disp.next_deadline().into_iter().chain(retry_at).chain(gated).min();
+        inner.armed = match inner.gated {
+            // What is due cannot go out: nothing to hurry for.
+            true => Some(now + GATED),
+            false => inner.disp.next_deadline().into_iter().chain(retry_at).min(),
+        };
         Some(Plan { work, until: inner.armed })
     }
 

@@ -168,8 +168,7 @@ impl ById {
         self.in_hand.insert(id, InHand { group, lease });
         // A lease that has ended meanwhile is nobody's fault.
         let _ = match word {
-            None => Ok(()),
-            Some(Word::Ack) => self.ack(id, None),
+            None | Some(Word::Ack) => Ok(()),
             Some(Word::Nack(delay, reason)) => self.nack(id, None, delay, &reason),
             Some(Word::Extend(extend_ms)) => self.extend(id, None, extend_ms).map(drop),
         };
@@ -226,6 +225,9 @@ impl ById {
     /// Settles the event `id`; `attempt` refuses when the event was delivered again since.
     pub fn ack(&mut self, id: EventId, attempt: Option<u32>) -> Result<()> {
         if self.is_early(id, attempt, || Word::Ack) {
+            // Not when it comes by: an ack is saved at once.
+            let held = self.brought.get(&id).map(|brought| brought.held.clone());
+            held.into_iter().for_each(|held| self.subscription.ack_brought(&held));
             return Ok(());
         }
         self.settle(id, attempt, |held| held.group.ack(held.lease))

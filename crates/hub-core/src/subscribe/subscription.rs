@@ -1,7 +1,7 @@
 //! A member of a group, as its consumer sees it.
 
 use super::Predicate;
-use crate::cluster::Stay;
+use crate::cluster::{Held, Stay};
 use crate::engine::Engine;
 use crate::group::Group;
 use crate::group::delivery::Delivery;
@@ -175,6 +175,16 @@ impl Subscription {
     /// Ends the subscription from outside with `error`, as losing a right does.
     pub fn end(&self, error: Error) {
         self.mailbox.end(error);
+    }
+
+    /// Acks an event that the member brought along from another owner.
+    pub(super) fn ack_brought(&self, held: &Held) {
+        let group = match &self.place {
+            Some(Place::One(group)) => Some(group.clone()),
+            Some(Place::Many(_, group)) => self.engine.find(&held.topic).and_then(|topic| topic.group(group)),
+            None => None,
+        };
+        group.into_iter().for_each(|group| group.ack_brought(self.id, held.seq, held.attempt));
     }
 
     fn set_paused(&self, paused: bool) {

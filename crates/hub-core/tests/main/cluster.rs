@@ -4,6 +4,8 @@
 mod moving;
 #[path = "cluster/ownership.rs"]
 mod ownership;
+#[path = "cluster/random.rs"]
+mod random;
 #[path = "cluster/tails.rs"]
 mod tails;
 

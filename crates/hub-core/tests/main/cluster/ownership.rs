@@ -211,3 +211,24 @@ async fn groups_that_nobody_uses_expire_whichever_hub_had_them() {
     a.publish("t", 2..=2).await;
     assert_eq!(used.recv().await.unwrap().event().seq(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_does_not_know_that_it_lost_a_group_moves_no_cursor() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=3).await;
+    let mut at_a = a.member("t").await.unwrap();
+    let first = next(&mut at_a).await;
+    a.store.script(|call| (call != "commit").then_some(Fault::Refuse));
+    cluster.owned_by(&b, "g").await;
+    let mut at_b = b.member("t").await.unwrap();
+    assert_eq!(consume(&mut at_b, 3).await, [1, 2, 3]);
+    cluster.clock.advance(300).await;
+    at_a.ack(first.event.id(), None).unwrap();
+    cluster.clock.advance(300).await;
+    drop((b, at_b));
+    let c = cluster.hub().await;
+    cluster.owned_by(&c, "g").await;
+    c.member("t").await.unwrap();
+    assert_eq!(c.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 3);
+}
