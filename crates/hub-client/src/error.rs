@@ -33,7 +33,7 @@ pub enum ErrorKind {
     Refused,
 }
 
-/// What went wrong. Cloning shares the cause: the end of a connection is the end of all that was under way.
+/// What went wrong: a kind, a text that says everything, and the cause for who wants to look at it. Cloning shares the cause: the end of a connection is the end of all that was under way.
 #[derive(Clone)]
 pub struct Error {
     kind: ErrorKind,
@@ -79,6 +79,11 @@ impl Error {
         self.kind
     }
 
+    /// What went wrong, without the cause.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The hub's answer, if it refused.
     pub fn refusal(&self) -> Option<&hub_proto::Error> {
         match &self.cause {
@@ -109,13 +114,19 @@ impl Error {
 /// A request that was wrong before it was sent, found by what the hub would find it by.
 impl From<hub_proto::Error> for Error {
     fn from(error: hub_proto::Error) -> Self {
-        Self::new(ErrorKind::Usage, error.msg.clone()).with(error)
+        Self::new(ErrorKind::Usage, error.msg)
     }
 }
 
+/// With its cause.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.text)?;
+        match &self.cause {
+            Cause::Other(cause) => write!(f, ": {cause}"),
+            // Its words are in ours already.
+            Cause::None | Cause::Hub(_) => Ok(()),
+        }
     }
 }
 
@@ -135,8 +146,8 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.cause {
-            // Its words are in ours already.
-            Cause::None | Cause::Hub(_) => None,
+            Cause::None => None,
+            Cause::Hub(said) => Some(&said.0),
             Cause::Other(cause) => Some(&**cause),
         }
     }

@@ -25,6 +25,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone)]
 pub struct Target {
     pub(crate) url: String,
+    host: String,
     secure: bool,
     pub(crate) connect_timeout: Duration,
     pub(crate) answer_timeout: Duration,
@@ -51,11 +52,12 @@ impl Target {
             Some("wss") => true,
             _ => return Err(wrong()),
         };
-        if uri.host().is_none_or(str::is_empty) {
-            return Err(wrong());
-        }
+        // An address of IPv6 is in brackets.
+        let host = uri.host().map(|host| host.trim_matches(['[', ']'])).filter(|host| !host.is_empty());
+        let host = host.ok_or_else(wrong)?.to_owned();
         Ok(Self {
             url,
+            host,
             secure,
             connect_timeout: Duration::from_secs(10),
             // A hub answers a publish within 20 s, if need be with `unavailable`.
@@ -118,6 +120,11 @@ impl Target {
         }
     }
 
+    /// The name or address of the machine it is on.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     /// The address without what may be secret in it, for messages.
     pub fn shown(&self) -> String {
         shown(&self.url)
@@ -173,6 +180,18 @@ mod tests {
         }
         let target = Target::new("ws://me:hunter2@hub.example/?t=hunter2").unwrap();
         assert!(!format!("{target:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn the_host_is_the_one_that_is_connected_to() {
+        for (url, host) in [
+            ("ws://127.0.0.1:8090/", "127.0.0.1"),
+            ("wss://[::1]:1/", "::1"),
+            ("ws://127.0.0.1@host/", "host"),
+            ("ws://me:pass@127.0.0.1.example.com?x@127.0.0.1", "127.0.0.1.example.com"),
+        ] {
+            assert_eq!(Target::new(url).unwrap().host(), host);
+        }
     }
 
     #[test]

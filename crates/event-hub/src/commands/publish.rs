@@ -2,12 +2,11 @@
 
 mod lines;
 
-use crate::client::{Client, Target, block_on};
+use crate::client::{Target, block_on, connect, plain};
 use crate::text::finish;
 use anyhow::{Context, Result, bail};
-use hub_proto::{EventId, TopicName};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use hub_client::ErrorKind;
+use hub_proto::{EventId, NewEvent, Payload, PublishOptions, TopicName};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::ExitCode;
@@ -58,39 +57,6 @@ pub struct Args {
     target: Target,
 }
 
-/// The options of an event, as a frame has them.
-#[derive(Serialize)]
-struct Opts<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a EventId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    headers: BTreeMap<&'a str, &'a str>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    tags: &'a [String],
-}
-
-#[derive(Serialize)]
-struct Publish<'a> {
-    op: &'static str,
-    corr: &'static str,
-    topic: &'a str,
-    payload: &'a RawValue,
-    opts: &'a Opts<'a>,
-}
-
-/// What the hub answered, as it is printed.
-#[derive(Serialize, Deserialize)]
-struct Receipt {
-    id: EventId,
-    seq: u64,
-    ts: u64,
-    durable: String,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    duplicate: bool,
-}
-
 fn topic(text: &str) -> Result<TopicName, std::borrow::Cow<'static, str>> {
     TopicName::parse(text).map_err(|error| error.msg)
 }
@@ -101,12 +67,19 @@ fn header(text: &str) -> Result<(String, String), String> {
 }
 
 impl Args {
-    fn opts(&self) -> Opts<'_> {
-        Opts {
-            id: self.id.as_ref(),
-            key: self.key.as_deref(),
-            headers: self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
-            tags: &self.tags,
+    fn event(&self, payload: Payload) -> NewEvent {
+        NewEvent::new(self.topic.clone(), payload).with_options(self.options())
+    }
+
+    fn options(&self) -> PublishOptions {
+        // The last of several with one name counts.
+        let headers: BTreeMap<_, _> = self.headers.iter().cloned().collect();
+        PublishOptions {
+            id: self.id,
+            key: self.key.clone(),
+            headers: headers.into_iter().collect(),
+            tags: self.tags.clone(),
+            ..PublishOptions::default()
         }
     }
 }
@@ -120,38 +93,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some("-") | None => read_stdin()?,
         Some(text) => text.to_owned(),
     };
-    let payload = RawValue::from_string(payload.trim().to_owned());
-    let payload =
-        payload.context("the payload is not JSON; a text is written with its quotes: '\"like this\"'")?;
+    // Of any depth: what is too deep is the hub's to say.
+    let payload = Payload::stored(payload)
+        .context("the payload is not JSON; a text is written with its quotes: '\"like this\"'")?;
     block_on(async {
-        let mut client = Client::connect(&args.target).await?;
-        let opts = args.opts();
-        client
-            .send(&Publish {
-                op: "PUBLISH",
-                corr: "1",
-                topic: args.topic.as_str(),
-                payload: &payload,
-                opts: &opts,
-            })
-            .await?;
-        let answer = loop {
-            let frame = client.answer().await?;
-            if frame.corr.as_deref() == Some("1") || frame.op == "ERR" {
-                break frame;
-            }
-        };
-        let answer = answer.ok();
-        client.close().await;
-        match answer {
-            Ok(answer) => {
-                let receipt: Receipt = answer.read()?;
-                finish(&format!("{}\n", serde_json::to_string(&receipt)?), 0)
-            }
-            Err(error) => {
+        let connection = connect(&args.target).await?;
+        let published = connection.publish(&args.event(payload)).await;
+        connection.close().await;
+        match published {
+            Ok(receipt) => finish(&format!("{}\n", serde_json::to_string(&receipt)?), 0),
+            Err(error) if error.kind() == ErrorKind::Refused => {
                 eprintln!("error: {error}");
                 Ok(ExitCode::from(1))
             }
+            Err(error) => Err(plain(error)),
         }
     })
 }

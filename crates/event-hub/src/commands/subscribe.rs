@@ -2,15 +2,14 @@
 
 mod line;
 
-use crate::client::{ANSWER, Client, Frame, Target, block_on, too_late};
+use crate::client::{Target, block_on, connect, plain};
 use crate::config::units;
 use crate::text::{is_closed_pipe, plural, print};
 use anyhow::{Result, bail};
-use hub_proto::{EventId, GroupName, Pattern};
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use hub_client::{
+    Arrival, Code, Delivered, Deliveries, ErrorKind, Position, SubscribeOptions, SubscribeRequest, WhenFull,
+};
+use hub_proto::{GroupName, Pattern};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -33,7 +32,7 @@ pub struct Args {
     /// Where to begin: earliest, latest, ts:MILLISECONDS, ago:TIME (such as ago:5m), after-id:UUID, after-seq:NUMBER;
     /// a group that exists goes on where it is
     #[arg(long, value_name = "WHERE", default_value = "latest", value_parser = from)]
-    from: From,
+    from: Position,
 
     /// One line of JSON per event: the whole record
     #[arg(long)]
@@ -51,10 +50,6 @@ pub struct Args {
     target: Target,
 }
 
-/// Where to begin, as options of a SUBSCRIBE.
-#[derive(Clone, Debug)]
-struct From(Map<String, Value>);
-
 #[derive(Clone, Debug)]
 enum Filter {
     Key(String),
@@ -62,23 +57,10 @@ enum Filter {
     Header(String, String),
 }
 
-/// The part of an EVENT that is printed, and what an ack needs.
-#[derive(Deserialize)]
-struct Delivered<'a> {
-    #[serde(borrow)]
-    event: &'a RawValue,
-}
-
-/// A LAGGED.
-#[derive(Deserialize)]
-struct Lagged {
-    missed: u64,
-}
-
 /// How long the hub has to answer a goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// Events of a group that are under way to the terminal.
-const IN_FLIGHT: u64 = 256;
+const IN_FLIGHT: u32 = 256;
 
 fn pattern(text: &str) -> Result<Pattern, std::borrow::Cow<'static, str>> {
     Pattern::parse(text).map_err(|error| error.msg)
@@ -88,26 +70,24 @@ fn group(text: &str) -> Result<GroupName, std::borrow::Cow<'static, str>> {
     GroupName::parse(text).map_err(|error| error.msg)
 }
 
-fn from(text: &str) -> Result<From, String> {
+fn from(text: &str) -> Result<Position, String> {
     let (word, value) = text.split_once(':').map_or((text, None), |(word, value)| (word, Some(value)));
-    let place = match (word, value) {
-        ("earliest" | "latest", None) => json!({ "from": word }),
+    Ok(match (word, value) {
+        ("earliest", None) => Position::Earliest,
+        ("latest", None) => Position::Latest,
         ("ts", Some(value)) => {
-            let millis: u64 = value.parse().map_err(|_| "ts: takes milliseconds since 1970".to_owned())?;
-            json!({ "from": "ts", "ts": millis })
+            Position::Ts(value.parse().map_err(|_| "ts: takes milliseconds since 1970".to_owned())?)
         }
         ("ago", Some(value)) => {
             let ago = units::parse_time(value).ok_or("ago: takes a time such as 90s, 5m or 2h")?;
             let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
-            json!({ "from": "ts", "ts": now.saturating_sub(ago) })
+            Position::Ts(now.saturating_sub(ago))
         }
         ("after-id", Some(value)) => {
-            let id: EventId = value.parse().map_err(|_| "after-id: takes a UUID".to_owned())?;
-            json!({ "from": "afterId", "afterId": id })
+            Position::AfterId(value.parse().map_err(|_| "after-id: takes a UUID".to_owned())?)
         }
         ("after-seq", Some(value)) => {
-            let seq: u64 = value.parse().map_err(|_| "after-seq: takes a number".to_owned())?;
-            json!({ "from": "afterSeq", "afterSeq": seq })
+            Position::AfterSeq(value.parse().map_err(|_| "after-seq: takes a number".to_owned())?)
         }
         _ => {
             return Err(
@@ -115,8 +95,7 @@ fn from(text: &str) -> Result<From, String> {
                     .into(),
             );
         }
-    };
-    Ok(From(place.as_object().cloned().unwrap_or_default()))
+    })
 }
 
 fn filter(text: &str) -> Result<Filter, String> {
@@ -131,38 +110,28 @@ fn filter(text: &str) -> Result<Filter, String> {
 }
 
 impl Args {
-    fn opts(&self) -> Result<Value> {
-        let mut opts = self.from.0.clone();
-        let (mut key, mut tags, mut headers) = (None, Vec::new(), BTreeMap::new());
+    fn request(&self) -> Result<SubscribeRequest> {
+        let mut wanted = hub_client::Filter::default();
         for filter in &self.filters {
-            match filter {
-                Filter::Key(value) if key.is_some() => bail!("--filter key={value}: an event has one key"),
-                Filter::Key(value) => key = Some(value),
-                Filter::Tag(tag) => tags.push(tag),
-                Filter::Header(name, value) => drop(headers.insert(name, value)),
+            match filter.clone() {
+                Filter::Key(key) if wanted.key.is_some() => bail!("--filter key={key}: an event has one key"),
+                Filter::Key(key) => wanted.key = Some(key),
+                Filter::Tag(tag) => wanted.tags.push(tag),
+                Filter::Header(name, value) => drop(wanted.headers.insert(name, value)),
             }
         }
-        let mut filter = Map::new();
-        filter.extend(key.map(|key| ("key".into(), json!(key))));
-        filter.extend((!tags.is_empty()).then(|| ("tags".into(), json!(tags))));
-        filter.extend((!headers.is_empty()).then(|| ("headers".into(), json!(headers))));
-        if !filter.is_empty() {
-            opts.insert("filter".into(), filter.into());
-        }
-        if self.group.is_some() {
-            // A member that is about to leave takes no more than it prints.
-            let window = self.count.map_or(IN_FLIGHT, |count| count.min(IN_FLIGHT));
-            opts.insert("maxInFlight".into(), json!(window));
-        }
-        Ok(opts.into())
-    }
-
-    fn request(&self, op: &str) -> Map<String, Value> {
-        let mut request = Map::new();
-        request.insert("op".into(), json!(op));
-        request.insert("topic".into(), json!(self.topic.as_str()));
-        request.extend(self.group.as_ref().map(|group| ("group".into(), json!(group.as_str()))));
-        request
+        // A member that is about to leave takes no more than it prints.
+        let window =
+            self.count.and_then(|count| u32::try_from(count).ok()).unwrap_or(IN_FLIGHT).min(IN_FLIGHT);
+        let options = SubscribeOptions {
+            from: Some(self.from),
+            filter: (wanted != hub_client::Filter::default()).then_some(wanted),
+            max_in_flight: self.group.is_some().then_some(window),
+            // Nothing else is on this connection, so history waits for who reads it.
+            when_full: WhenFull::Wait,
+            ..SubscribeOptions::default()
+        };
+        Ok(SubscribeRequest::new(self.topic.as_str(), self.group.as_deref()).options(options))
     }
 }
 
@@ -170,82 +139,86 @@ impl Args {
 enum End {
     /// Ctrl-C, enough events, or nobody reads any more.
     Wanted,
-    Refused(anyhow::Error),
+    Refused(hub_client::Error),
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let opts = args.opts()?;
+    let request = args.request()?;
     block_on(async {
-        let mut client = Client::connect(&args.target).await?;
-        let mut request = args.request("SUBSCRIBE");
-        request.insert("corr".into(), json!("subscribe"));
-        request.insert("opts".into(), opts);
-        client.send(&request).await?;
-        match follow(args, &mut client).await? {
-            End::Wanted => {
-                leave(args, &mut client).await;
-                client.close().await;
-                Ok(ExitCode::SUCCESS)
-            }
-            End::Refused(error) => {
-                eprintln!("error: {error}");
-                client.close().await;
-                Ok(ExitCode::from(1))
-            }
-        }
+        let connection = connect(&args.target).await?;
+        let code = match connection.subscribe(request).await {
+            Ok(deliveries) => follow_to_the_end(args, deliveries).await?,
+            Err(error) if error.kind() == ErrorKind::Refused => refused(&error),
+            Err(error) => return Err(plain(error)),
+        };
+        connection.close().await;
+        Ok(code)
     })
 }
 
-async fn follow(args: &Args, client: &mut Client) -> Result<End> {
+async fn follow_to_the_end(args: &Args, mut deliveries: Deliveries) -> Result<ExitCode> {
+    match follow(args, &mut deliveries).await? {
+        End::Wanted => {
+            // The acks before it are taken before it.
+            let _ = tokio::time::timeout(GOODBYE, deliveries.unsubscribe()).await;
+            Ok(ExitCode::SUCCESS)
+        }
+        End::Refused(error) => Ok(refused(&error)),
+    }
+}
+
+fn refused(error: &hub_client::Error) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::from(1)
+}
+
+async fn follow(args: &Args, deliveries: &mut Deliveries) -> Result<End> {
     let mut ended = std::pin::pin!(ended());
-    let (mut late, mut answered) = (std::pin::pin!(tokio::time::sleep(ANSWER)), false);
+    let mut notices = deliveries.connection().notices();
     let mut seen = 0;
     loop {
-        let frame = tokio::select! {
+        let arrival = tokio::select! {
             biased;
             () = &mut ended => return Ok(End::Wanted),
-            () = &mut late, if !answered => return Err(too_late()),
-            frame = client.recv() => frame?,
+            Ok(notice) = notices.recv() => match notice.code() {
+                // An ack came too late: the event comes again.
+                Some(Code::UnknownId) => continue,
+                _ => return Ok(End::Refused(notice)),
+            },
+            arrival = deliveries.recv() => arrival,
         };
-        let Some(frame) = frame else { bail!("the hub closed the connection") };
-        answered |= frame.corr.as_deref() == Some("subscribe");
-        match frame.op.as_str() {
-            "EVENT" => match show(args, &frame) {
-                Ok(id) => {
+        match arrival {
+            Ok(Arrival::Event(delivered)) => match show(args, &delivered) {
+                Ok(()) => {
                     if args.group.is_some() {
-                        let mut ack = args.request("ACK");
-                        ack.insert("id".into(), json!(id));
-                        client.send(&ack).await?;
+                        let ids = [delivered.event.id()];
+                        let connection = deliveries.connection();
+                        connection.ack(&delivered.name, &ids, Some(delivered.attempt)).map_err(plain)?;
                     }
                     seen += 1;
                     if Some(seen) == args.count {
                         return Ok(End::Wanted);
                     }
                 }
-                Err(error) if error.downcast_ref().is_some_and(is_closed_pipe) => return Ok(End::Wanted),
-                Err(error) => return Err(error),
+                Err(error) if is_closed_pipe(&error) => return Ok(End::Wanted),
+                Err(error) => return Err(error.into()),
             },
-            "LAGGED" => {
-                let lagged: Lagged = frame.read()?;
-                eprintln!("warning: too slow, {} were missed", plural(lagged.missed, "event"));
+            Ok(Arrival::Lagged { missed, .. }) => {
+                eprintln!("warning: too slow, {} were missed", plural(missed, "event"));
             }
-            "ERR" => return Ok(frame.ok().map_or_else(End::Refused, |_| End::Wanted)),
-            _ => {}
+            Err(error) if error.kind() == ErrorKind::Refused => return Ok(End::Refused(error)),
+            Err(error) => return Err(plain(error)),
         }
     }
 }
 
-/// Prints an event; answers its id.
-fn show(args: &Args, frame: &Frame) -> Result<String> {
-    let delivered: Delivered<'_> = frame.read()?;
-    let event: line::Shown<'_> = serde_json::from_str(delivered.event.get())?;
+/// Prints an event.
+fn show(args: &Args, delivered: &Delivered) -> std::io::Result<()> {
     if args.json {
-        print(&format!("{}\n", delivered.event.get()))?;
-    } else {
-        print(&line::line(&event, line::width()))?;
+        return print(&format!("{}\n", String::from_utf8_lossy(delivered.event.json())));
     }
-    Ok(event.id.into_owned())
+    print(&line::line(&delivered.event, line::width()))
 }
 
 /// Ctrl-C, or a polite kill.
@@ -258,16 +231,4 @@ async fn ended() {
         },
         Err(_) => drop(tokio::signal::ctrl_c().await),
     }
-}
-
-/// Says goodbye, and waits until the acks before it are taken.
-async fn leave(args: &Args, client: &mut Client) {
-    let mut request = args.request("UNSUBSCRIBE");
-    request.insert("corr".into(), json!("bye"));
-    let goodbye = async {
-        client.send(&request).await?;
-        while client.recv().await?.is_some_and(|frame| frame.corr.as_deref() != Some("bye")) {}
-        anyhow::Ok(())
-    };
-    let _ = tokio::time::timeout(GOODBYE, goodbye).await;
 }

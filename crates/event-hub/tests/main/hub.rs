@@ -8,6 +8,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use tokio_tungstenite::tungstenite::http::Uri;
 
 /// Longer than anything takes on a busy machine; a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -167,6 +168,25 @@ impl Hub {
         let mut process = Running::start(&[&fixed[..], args].concat(), environment);
         let ready = serde_json::from_str(&process.line()).unwrap();
         Self { process, ready }
+    }
+
+    /// Starts it again, after its end, where clients look for it.
+    pub fn start_again(&mut self, data: &Path) {
+        let url: Uri = self.ws().parse().unwrap();
+        let (port, data) = (url.port_u16().unwrap().to_string(), data.to_str().unwrap());
+        let args = ["serve", "--json", "--ws-port", &port, "--ops-port", "0", "--data", data];
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut process = Running::start(&args, &[]);
+            match process.out.recv_timeout(PATIENCE) {
+                Ok(ready) => {
+                    *self = Self { process, ready: serde_json::from_str(&ready).unwrap() };
+                    return;
+                }
+                // Somebody else may have the port for a moment.
+                Err(_) => assert!(Instant::now() < deadline, "it does not start:\n{}", process.log()),
+            }
+        }
     }
 
     pub fn ws(&self) -> &str {

@@ -170,6 +170,16 @@ impl Queue {
     }
 
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Result<Arrival>> {
+        // Who takes one event after the other lets others have a turn, as with the channels of tokio.
+        let turn = std::task::ready!(tokio::task::coop::poll_proceed(context));
+        let taken = self.poll_take(context);
+        if taken.is_ready() {
+            turn.made_progress();
+        }
+        taken
+    }
+
+    fn poll_take(&self, context: &mut Context<'_>) -> Poll<Result<Arrival>> {
         let mut state = self.state.lock();
         if state.missed > 0 {
             let missed = std::mem::take(&mut state.missed);

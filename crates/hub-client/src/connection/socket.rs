@@ -58,11 +58,11 @@ fn explain(target: &Target, error: tungstenite::Error) -> Error {
             Error::new(ErrorKind::Connect, format!("no hub at {url}")).with(error)
         }
         tungstenite::Error::Io(error) => {
-            Error::new(ErrorKind::Connect, format!("{url} cannot be reached: {error}")).with(error)
+            Error::new(ErrorKind::Connect, format!("{url} cannot be reached")).with(error)
         }
         error @ (tungstenite::Error::Protocol(_) | tungstenite::Error::HttpFormat(_)) => {
-            Error::new(ErrorKind::NotAHub, format!("{url} is no WebSocket of a hub: {error}")).with(error)
+            Error::new(ErrorKind::NotAHub, format!("{url} is no WebSocket of a hub")).with(error)
         }
-        error => Error::new(ErrorKind::Connect, format!("{url} cannot be reached: {error}")).with(error),
+        error => Error::new(ErrorKind::Connect, format!("{url} cannot be reached")).with(error),
     }
 }

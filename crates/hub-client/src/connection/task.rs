@@ -485,5 +485,5 @@ fn lost(error: tungstenite::Error) -> Closed {
         ) => ErrorKind::Closed,
         _ => ErrorKind::Protocol,
     };
-    Closed::Lost(Error::new(kind, format!("the connection to the hub is lost: {error}")).with(error))
+    Closed::Lost(Error::new(kind, "the connection to the hub is lost").with(error))
 }

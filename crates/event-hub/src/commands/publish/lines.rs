@@ -1,12 +1,17 @@
 //! Many events from standard input: in batches, several of them under way.
 
-use super::{Args, Opts};
-use crate::client::{Client, Frame};
+use super::Args;
+use crate::client::{connect, plain};
 use crate::text::{count, finish};
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use std::collections::{BTreeMap, VecDeque};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use hub_client::connection::batch_results;
+use hub_client::{Answer, Code, Connection, ErrorKind};
+use hub_proto::Payload;
+use serde::Serialize;
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -33,7 +38,7 @@ const TOLD: u64 = 10;
 /// Lines of standard input that are JSON, and where the first of them was.
 #[derive(Default)]
 struct Batch {
-    payloads: Vec<(u64, Box<RawValue>)>,
+    payloads: Vec<(u64, Payload)>,
     bytes: usize,
     /// How often it was refused as too much at once.
     refused: u32,
@@ -54,36 +59,6 @@ impl Batch {
         let payloads = self.payloads.split_off(self.payloads.len() / 2);
         [self.payloads, payloads].map(|payloads| Self { payloads, bytes: 0, refused: 1 }).into()
     }
-}
-
-#[derive(Serialize)]
-struct Event<'a> {
-    topic: &'a str,
-    payload: &'a RawValue,
-    opts: &'a Opts<'a>,
-}
-
-#[derive(Serialize)]
-struct Publish<'a> {
-    op: &'static str,
-    corr: String,
-    events: Vec<Event<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    results: Vec<Taken>,
-}
-
-/// What became of one event.
-#[derive(Deserialize)]
-struct Taken {
-    #[serde(default)]
-    code: Option<String>,
-    #[serde(default)]
-    msg: String,
-    #[serde(default)]
-    duplicate: bool,
 }
 
 /// What became of all of them; the last thing that is printed.
@@ -112,93 +87,81 @@ enum Line {
     Failed(anyhow::Error),
 }
 
+/// A batch that was sent, and its answer.
+type Sent = BoxFuture<'static, (Batch, hub_client::Result<Answer>)>;
+
 pub(super) async fn publish(args: &Args) -> Result<ExitCode> {
-    let mut client = Client::connect(&args.target).await?;
+    let connection = connect(&args.target).await?;
+    let mut notices = connection.notices();
     // As many batches again as are under way, and the reader waits.
     let (give, mut take) = mpsc::channel(IN_FLIGHT);
-    let opts = args.opts();
-    let around = serde_json::to_string(&opts)?.len() + args.topic.as_str().len() + AROUND;
+    let around = serde_json::to_string(&args.options())?.len() + args.topic.as_str().len() + AROUND;
     std::thread::Builder::new()
         .name("stdin".into())
         .spawn(move || read(&give, around))
         .context("reading standard input")?;
-    let (mut sum, mut under_way) = (Sum::default(), BTreeMap::<u64, Batch>::new());
-    let (mut next, mut more, mut progress) = (0, true, Progress::new());
+    let (mut sum, mut under_way) = (Sum::default(), FuturesUnordered::<Sent>::new());
+    let (mut more, mut progress) = (true, Progress::new());
     // Refused, to be sent again before anything new is.
     let mut again = VecDeque::<Batch>::new();
     while more || !under_way.is_empty() || !again.is_empty() {
         while under_way.len() < IN_FLIGHT
             && let Some(batch) = again.pop_front()
         {
-            next += 1;
-            send(&mut client, args, &opts, next, &batch).await?;
-            under_way.insert(next, batch);
+            under_way.push(send(&connection, args, batch).await?);
         }
         tokio::select! {
             line = take.recv(), if more && under_way.len() < IN_FLIGHT => match line {
                 None => more = false,
                 Some(Line::Bad(line, what)) => sum.refused(line, &what),
                 Some(Line::Failed(error)) => return Err(error),
-                Some(Line::Good(batch)) => {
-                    next += 1;
-                    send(&mut client, args, &opts, next, &batch).await?;
-                    under_way.insert(next, batch);
-                }
+                Some(Line::Good(batch)) => under_way.push(send(&connection, args, batch).await?),
             },
-            frame = next_frame(&mut client, !under_way.is_empty()) => {
-                let frame = frame?;
-                let Some(at) = frame.corr.as_ref().and_then(|corr| corr.parse().ok()) else {
-                    frame.ok()?;
-                    continue;
-                };
-                let Some(batch) = under_way.remove(&at) else { continue };
-                if frame.is_rate_limited() {
+            Some((batch, answer)) = under_way.next() => match answer {
+                Err(error) if error.code() == Some(Code::RateLimited) => {
                     // Whatever was sent after it may have been taken: events of different batches can change places.
-                    let wait = Duration::from_millis(frame.retry_after_ms.unwrap_or(100));
-                    tokio::time::sleep(wait.max(LEAST_WAIT)).await;
+                    let millis = error.refusal().and_then(|refusal| refusal.retry_after_ms).unwrap_or(100);
+                    tokio::time::sleep(Duration::from_millis(millis).max(LEAST_WAIT)).await;
                     batch.again().into_iter().rev().for_each(|batch| again.push_front(batch));
-                } else {
-                    settle(frame, &batch, &mut sum)?;
                 }
-            }
+                answer => settle(answer, &batch, &mut sum)?,
+            },
+            Ok(notice) = notices.recv() => return Err(plain(notice)),
+            closed = connection.closed() => return Err(plain((&closed).into())),
         }
         progress.tell(&sum);
     }
     progress.wipe();
-    client.close().await;
+    connection.close().await;
     finish(&format!("{}\n", serde_json::to_string(&sum)?), u8::from(sum.failed > 0))
 }
 
-/// The next frame: in time if the hub has something to answer.
-async fn next_frame(client: &mut Client, owes: bool) -> Result<Frame> {
-    if owes { client.answer().await } else { client.expect().await }
+async fn send(connection: &Connection, args: &Args, batch: Batch) -> Result<Sent> {
+    let events: Vec<_> = batch.payloads.iter().map(|(_, payload)| args.event(payload.clone())).collect();
+    let answer = connection.submit_batch(&events).await.map_err(plain)?;
+    Ok(Box::pin(async move { (batch, answer.await) }))
 }
 
-async fn send(client: &mut Client, args: &Args, opts: &Opts<'_>, at: u64, batch: &Batch) -> Result<()> {
-    let topic = args.topic.as_str();
-    let events = batch.payloads.iter().map(|(_, payload)| Event { topic, payload, opts }).collect();
-    client.send(&Publish { op: "PUBLISH", corr: at.to_string(), events }).await
-}
-
-fn settle(frame: Frame, batch: &Batch, sum: &mut Sum) -> Result<()> {
-    let frame = match frame.ok() {
-        Ok(frame) => frame,
+fn settle(answer: hub_client::Result<Answer>, batch: &Batch, sum: &mut Sum) -> Result<()> {
+    let answer = match answer {
+        Ok(answer) => answer,
         // The batch was refused as a whole.
-        Err(error) => {
+        Err(error) if error.kind() == ErrorKind::Refused => {
             let what = error.to_string();
             batch.payloads.iter().for_each(|(line, _)| sum.refused(*line, &what));
             return Ok(());
         }
+        Err(error) => return Err(plain(error)),
     };
-    let answer: Answer = frame.read()?;
-    if answer.results.len() != batch.payloads.len() {
-        bail!("the hub answered {} events of {}", answer.results.len(), batch.payloads.len());
+    let results = batch_results(&answer).map_err(plain)?;
+    if results.len() != batch.payloads.len() {
+        bail!("the hub answered {} events of {}", results.len(), batch.payloads.len());
     }
-    for (taken, (line, _)) in answer.results.iter().zip(&batch.payloads) {
-        match &taken.code {
-            Some(code) => sum.refused(*line, &format!("the hub answered {code}: {}", taken.msg)),
-            None if taken.duplicate => sum.duplicates += 1,
-            None => sum.published += 1,
+    for (result, (line, _)) in results.iter().zip(&batch.payloads) {
+        match result {
+            Err(error) => sum.refused(*line, &format!("the hub answered {}: {}", error.code, error.msg)),
+            Ok(receipt) if receipt.duplicate => sum.duplicates += 1,
+            Ok(_) => sum.published += 1,
         }
     }
     Ok(())
@@ -230,7 +193,7 @@ fn read(give: &mpsc::Sender<Line>, around: usize) {
         if line.is_empty() {
             continue;
         }
-        match serde_json::from_slice::<Box<RawValue>>(line) {
+        match Payload::stored(line.to_vec()) {
             Ok(_) if line.len() + around + AROUND > FRAME_BYTES => {
                 let what = format!("{} bytes are more than the 4 MiB of a frame", line.len());
                 if give.blocking_send(Line::Bad(number, what)).is_err() {
@@ -249,7 +212,8 @@ fn read(give: &mpsc::Sender<Line>, around: usize) {
                 batch.payloads.push((number, payload));
             }
             Err(error) => {
-                if give.blocking_send(Line::Bad(number, format!("not JSON: {error}"))).is_err() {
+                let what = error.msg.strip_prefix("payload is ").unwrap_or(&error.msg).to_owned();
+                if give.blocking_send(Line::Bad(number, what)).is_err() {
                     return;
                 }
             }
@@ -301,8 +265,7 @@ mod tests {
 
     #[test]
     fn a_batch_that_is_refused_is_sent_again_and_then_in_halves() {
-        let payload = || RawValue::from_string("1".into()).expect("JSON");
-        let payloads = (1..=3).map(|line| (line, payload())).collect();
+        let payloads = (1..=3).map(|line| (line, Payload::null())).collect();
         let lines = |batches: &[Batch]| -> Vec<Vec<u64>> {
             batches.iter().map(|batch| batch.payloads.iter().map(|(line, _)| *line).collect()).collect()
         };
