@@ -75,6 +75,22 @@ macro_rules! conformance_list {
                 writing_a_record_twice_changes_nothing_more,
                 records_of_one_commit_count_in_their_order,
             }
+            port::shared [] {
+                heartbeats_count_up_and_show_everybody,
+                a_hub_that_is_forgotten_is_gone,
+                each_claim_of_a_name_has_a_higher_epoch,
+                a_claim_on_old_knowledge_is_lost,
+                of_many_claims_at_once_one_is_won,
+                a_name_that_was_given_up_has_no_owner_and_keeps_its_edges,
+                edges_are_noted_by_the_owner_alone,
+                an_estate_is_everything_of_one_name,
+                who_lost_a_name_changes_nothing_of_it,
+                a_fence_concerns_one_name_and_no_events,
+                names_that_are_idle_for_long_are_found,
+                groups_are_shown_as_last_saved,
+                tails_are_those_of_the_topics_asked_for,
+                news_tell_of_what_is_committed_from_then_on,
+            }
             port::reopened [Reopen] {
                 events_are_the_same_bytes_after_a_reopen,
                 seqs_and_ids_go_on_after_a_reopen,

@@ -7,4 +7,5 @@ pub(super) mod newest;
 pub(super) mod read;
 pub(super) mod records;
 pub(super) mod reopened;
+pub(super) mod shared;
 pub(super) mod tools;
