@@ -1,6 +1,7 @@
 //! What the gateway and HTTP share, and how all of it stops.
 
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, ClusterKey};
+use crate::edge::Edge;
 use crate::limits::Buckets;
 use crate::net::Door;
 use crate::settings::Settings;
@@ -12,6 +13,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+/// How often a hub that stops looks which groups have no members any more.
+const HAND_OVER: Duration = Duration::from_millis(10);
 
 /// A running hub: the bus, who may use it, and how much. Clones are handles to the same.
 #[derive(Clone)]
@@ -27,6 +31,7 @@ struct Inner {
     registry: Registry,
     connections: Gauge,
     door: Door,
+    edge: Edge,
     draining: CancellationToken,
     sessions: TaskTracker,
 }
@@ -38,6 +43,8 @@ pub struct HubBuilder {
     auth: Authenticator,
     settings: Settings,
     registry: Registry,
+    cluster_key: Option<ClusterKey>,
+    cluster_roots: Option<Vec<u8>>,
 }
 
 impl HubBuilder {
@@ -50,6 +57,19 @@ impl HubBuilder {
     /// The registry that `/metrics` shows: the one that the bus was opened with.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = registry;
+        self
+    }
+
+    /// What this hub shows to the others on its store, and they to it; the same for all of them. Without it, groups that
+    /// another hub serves cannot be reached.
+    pub fn cluster_key(mut self, key: ClusterKey) -> Self {
+        self.cluster_key = Some(key);
+        self
+    }
+
+    /// Certificates, in PEM, that are trusted beside the public ones when other hubs are at `wss://` addresses.
+    pub fn cluster_roots(mut self, pem: Vec<u8>) -> Self {
+        self.cluster_roots = Some(pem);
         self
     }
 
@@ -67,6 +87,7 @@ impl HubBuilder {
                 registry: self.registry,
                 connections,
                 door,
+                edge: Edge::new(self.cluster_key, self.cluster_roots),
                 draining: CancellationToken::new(),
                 sessions: TaskTracker::new(),
             }),
@@ -77,7 +98,14 @@ impl HubBuilder {
 impl Hub {
     /// A hub over a bus, for those whom `auth` knows.
     pub fn builder(bus: Bus, auth: Authenticator) -> HubBuilder {
-        HubBuilder { bus, auth, settings: Settings::default(), registry: Registry::default() }
+        HubBuilder {
+            bus,
+            auth,
+            settings: Settings::default(),
+            registry: Registry::default(),
+            cluster_key: None,
+            cluster_roots: None,
+        }
     }
 
     /// The bus.
@@ -121,6 +149,11 @@ impl Hub {
         &self.inner.door
     }
 
+    /// What it needs to reach other hubs.
+    pub(crate) fn edge(&self) -> &Edge {
+        &self.inner.edge
+    }
+
     /// Open WebSocket connections.
     pub(crate) fn connections(&self) -> &Gauge {
         &self.inner.connections
@@ -137,11 +170,21 @@ impl Hub {
     }
 
     /// Takes no new work; sessions get the answers to what they have sent, their acks are taken, and they are told to come
-    /// back (1012). Waits until they are gone, at most `patience`; answers how many were left. The bus goes on.
+    /// back (1012). Waits until they are gone, at most `patience`; answers how many were left. The bus goes on, but gives
+    /// each group to other hubs as soon as its last member here is gone.
     pub async fn drain(&self, patience: Duration) -> usize {
         self.inner.draining.cancel();
         self.inner.sessions.close();
-        let _ = tokio::time::timeout(patience, self.inner.sessions.wait()).await;
+        let handing_over = async {
+            loop {
+                self.inner.bus.hand_over().await;
+                tokio::time::sleep(HAND_OVER).await;
+            }
+        };
+        tokio::select! {
+            _ = tokio::time::timeout(patience, self.inner.sessions.wait()) => {}
+            () = handing_over => {}
+        }
         self.inner.sessions.len()
     }
 }

@@ -7,6 +7,7 @@
 //! | what it may do | [`acl`] |
 //! | how much | [`limits`] |
 //! | WebSocket: a session per connection | [`gateway`] |
+//! | members of groups that another hub owns | `edge` |
 //! | HTTP: publish, export, groups, health, metrics | [`http`] |
 //! | what they share, and how all of it stops | [`Hub`] |
 //!
@@ -14,6 +15,7 @@
 
 pub mod acl;
 pub mod auth;
+mod edge;
 pub mod gateway;
 mod host;
 pub mod http;

@@ -20,9 +20,9 @@ pub struct Settings {
 
 impl Settings {
     /// The rules that count for somebody: the hub's own and behind them those of the token; for the static token its own
-    /// alone.
+    /// alone, and so for another hub, which has asked its own rules.
     pub fn rules_for(&self, identity: &Identity) -> Policy {
-        match identity.is_static {
+        match identity.is_static || identity.peer.is_some() {
             true => identity.policy.clone(),
             false => self.policy.before(&identity.policy),
         }

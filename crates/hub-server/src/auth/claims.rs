@@ -47,6 +47,7 @@ pub(super) fn identity(claims: &Claims, config: &AuthConfig, now: Millis) -> Res
         exp: exp.map(|exp| exp / 1000),
         policy: Policy::from_claims(claims)?,
         is_static: false,
+        peer: None,
     })
 }
 

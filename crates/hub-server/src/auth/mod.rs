@@ -7,6 +7,7 @@
 //! | what the claims of a signed token have to say | `claims.rs` |
 //! | the issuer's keys: kept, fetched, read | `jwks.rs`, `fetch.rs`, `keys.rs` |
 //! | how tokens of the hub's own secret are made | [`mint`] |
+//! | how hubs know each other | `cluster.rs` |
 //!
 //! A token is tried as the static one first. If it is not, it is a JWT, and the algorithm in its header says who
 //! could have signed it: RS256, ES256 and EdDSA a key of the issuer's set, HS256 whoever has the secret. No key is ever
@@ -15,6 +16,7 @@
 //! What a token holds is never logged, and of what it claims an error shows only what its holder can read anyway.
 
 mod claims;
+pub(crate) mod cluster;
 pub mod config;
 mod fetch;
 mod jwks;
@@ -24,9 +26,11 @@ pub mod mint;
 #[cfg(test)]
 mod tests;
 
+pub use cluster::ClusterKey;
 pub use config::{AuthConfig, Secret};
 
 use crate::acl::Policy;
+use hub_core::store::HubId;
 use hub_core::{Clock, Millis, SystemClock};
 use hub_proto::{Code, Error, Result};
 use jwt::Verifier;
@@ -50,6 +54,22 @@ pub struct Identity {
     pub policy: Policy,
     /// The static token of a development hub: the hub's own rules do not bind it.
     pub is_static: bool,
+    /// Another hub of the cluster. No token that [`Authenticator::identify`] takes makes one.
+    pub(crate) peer: Option<HubId>,
+}
+
+impl Identity {
+    /// Another hub of the cluster: it has checked what its users may do.
+    pub(crate) fn of_hub(hub: HubId) -> Self {
+        Self {
+            subject: None,
+            expires: None,
+            exp: None,
+            policy: Policy::open(),
+            is_static: false,
+            peer: Some(hub),
+        }
+    }
 }
 
 /// Knows whose tokens hold. Clones share keys.
@@ -136,6 +156,7 @@ impl Authenticator {
                 exp: None,
                 policy: Policy::open(),
                 is_static: true,
+                peer: None,
             });
         }
         verifier.identify(token).await

@@ -1,9 +1,10 @@
 //! Writing frames. They are put together from text that is there already: an event's bytes are those of the log.
 
 use super::request::{Corr, Name};
+use crate::edge::Given;
 use axum::extract::ws::{Message, Utf8Bytes};
 use bytes::{BufMut, Bytes, BytesMut};
-use hub_core::{Event, Handed, Millis, Receipt};
+use hub_core::{Event, Millis, Receipt};
 use hub_proto::{Error, EventId, TopicName, json};
 
 /// Frames are written into pieces of memory and cut out of them. The first of a round is small, most rounds write little.
@@ -32,7 +33,7 @@ impl Writer {
     }
 
     /// The frame that was begun. Everything in it is JSON that was checked, or written here.
-    fn done(&mut self) -> Message {
+    fn cut(&mut self) -> Message {
         let text = Utf8Bytes::try_from(self.text.split().freeze());
         Message::Text(text.unwrap_or_else(|_| Utf8Bytes::from_static(NOT_TEXT)))
     }
@@ -58,7 +59,7 @@ impl Writer {
     /// `OK` and nothing else.
     pub fn ok(&mut self, corr: &Corr) -> Message {
         self.answer("OK", corr, 0).put_u8(b'}');
-        self.done()
+        self.cut()
     }
 
     /// `OK` to an AUTH; `exp` in seconds, as in the token.
@@ -72,7 +73,7 @@ impl Writer {
             field(text, "exp", exp);
         }
         text.put_u8(b'}');
-        self.done()
+        self.cut()
     }
 
     /// `OK` to a PUBLISH.
@@ -81,7 +82,7 @@ impl Writer {
         text.put_u8(b',');
         put_receipt(text, receipt);
         text.put_u8(b'}');
-        self.done()
+        self.cut()
     }
 
     /// `OK` to a PUBLISH of several events.
@@ -97,7 +98,7 @@ impl Writer {
             text.put_u8(b'}');
         }
         text.put_slice(b"]}");
-        self.done()
+        self.cut()
     }
 
     /// `OK` to an ACK or NACK of one event.
@@ -106,7 +107,7 @@ impl Writer {
         text.put_u8(b',');
         put_id(text, id);
         text.put_u8(b'}');
-        self.done()
+        self.cut()
     }
 
     /// `OK` to an ACK of several.
@@ -115,7 +116,7 @@ impl Writer {
         field(text, "acked", acked as u64);
         put_unknown(text, unknown);
         text.put_u8(b'}');
-        self.done()
+        self.cut()
     }
 
     /// `OK` to a MODACK.
@@ -126,7 +127,33 @@ impl Writer {
             put_unknown(text, unknown);
         }
         text.put_u8(b'}');
-        self.done()
+        self.cut()
+    }
+
+    /// `OK` to what one hub has another do: how many, or where.
+    pub fn done(&mut self, corr: &Corr, done: u64) -> Message {
+        let text = self.answer("OK", corr, 64);
+        field(text, "done", done);
+        text.put_u8(b'}');
+        self.cut()
+    }
+
+    /// `OK` to a LIST.
+    pub fn listed(&mut self, corr: &Corr, topics: Option<&[TopicName]>) -> Message {
+        let bytes = topics.map_or(0, |topics| topics.iter().map(|topic| topic.len() + 3).sum());
+        let text = self.answer("OK", corr, 32 + bytes);
+        if let Some(topics) = topics {
+            text.put_slice(b",\"topics\":[");
+            for (at, topic) in topics.iter().enumerate() {
+                if at > 0 {
+                    text.put_u8(b',');
+                }
+                string(text, topic);
+            }
+            text.put_u8(b']');
+        }
+        text.put_u8(b'}');
+        self.cut()
     }
 
     /// `ERR`.
@@ -135,7 +162,7 @@ impl Writer {
         text.put_u8(b',');
         put_error(text, error);
         text.put_u8(b'}');
-        self.done()
+        self.cut()
     }
 
     /// `ERR` to an ACK of several of which some are not known.
@@ -145,7 +172,7 @@ impl Writer {
         put_error(text, error);
         put_unknown(text, unknown);
         text.put_u8(b'}');
-        self.done()
+        self.cut()
     }
 
     /// `ERR` that ends a subscription.
@@ -156,7 +183,7 @@ impl Writer {
         put_error(text, error);
         put_name(text, name);
         text.put_u8(b'}');
-        self.done()
+        self.cut()
     }
 
     /// `LAGGED`: `topic` is the subscription's, `of` the topic of which events were missed.
@@ -169,7 +196,7 @@ impl Writer {
         }
         field(text, "missed", missed);
         text.put_u8(b'}');
-        self.done()
+        self.cut()
     }
 
     /// `EVENT`.
@@ -178,7 +205,7 @@ impl Writer {
         text.put_slice(&heading.single);
         put_event(text, event, lease);
         text.put_u8(b'}');
-        self.done()
+        self.cut()
     }
 
     /// Begins `EVENTS`.
@@ -197,7 +224,7 @@ impl Writer {
     /// Ends it.
     pub fn end_events(&mut self) -> Message {
         self.text.put_slice(b"]}");
-        self.done()
+        self.cut()
     }
 }
 
@@ -234,22 +261,23 @@ impl Heading {
 pub(crate) struct Lease {
     pub attempt: u32,
     pub max_attempts: u32,
-    pub ack_timeout: Millis,
+    /// Milliseconds.
+    pub left: Millis,
 }
 
 impl Lease {
-    pub fn of(handed: &Handed, ack_timeout: Millis) -> Self {
-        Self { attempt: handed.attempt, max_attempts: handed.max_attempts, ack_timeout }
+    pub fn of(given: &Given) -> Self {
+        Self { attempt: given.attempt, max_attempts: given.max_attempts, left: given.left }
     }
 }
 
 fn put_event(text: &mut BytesMut, event: &Event, lease: Option<Lease>) {
     text.put_slice(event.json());
-    if let Some(Lease { attempt, max_attempts, ack_timeout }) = lease {
+    if let Some(Lease { attempt, max_attempts, left }) = lease {
         text.put_slice(b",\"ctx\":{\"attempt\":");
         number(text, attempt.into());
         field(text, "maxAttempts", max_attempts.into());
-        field(text, "ack_deadline_ms", ack_timeout);
+        field(text, "ack_deadline_ms", left);
         text.put_u8(b'}');
     }
 }

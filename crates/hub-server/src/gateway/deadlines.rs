@@ -33,6 +33,11 @@ impl Session {
         }
         if self.phase == Phase::Open && self.draining.as_mut().poll(context).is_ready() {
             let now = Instant::now();
+            if self.peer().is_some() {
+                // It is on its way to the next owner, and takes what it has said along.
+                self.close(close_code::RESTART, "the hub is stopping; another one serves its groups");
+                return self.watch_time(context);
+            }
             self.phase = Phase::Draining { next: now + QUIET, until: now + LAST_ANSWERS };
             self.heard = false;
         }
@@ -115,6 +120,11 @@ impl Session {
         }
         if now >= self.ping_at {
             self.ping_at = now + ping_interval(&self.settings);
+            for slot in self.subscriptions.iter_mut() {
+                if let Feed::Group(feed) = &mut slot.feed {
+                    feed.tidy();
+                }
+            }
             // Who was not asked, or was not listened to, need not have answered.
             let silent = std::mem::take(&mut self.pinged) && self.job.is_none();
             match std::mem::take(&mut self.heard) {
@@ -137,8 +147,8 @@ impl Session {
         let error = Error::new(Code::TokenExpired, "the token has expired; send AUTH with a new one");
         self.refuse(&Corr::default(), &error);
         for slot in self.subscriptions.iter_mut() {
-            if let Feed::Group(feed) = &slot.feed {
-                feed.subscription().pause();
+            if let Feed::Group(feed) = &mut slot.feed {
+                feed.rest(true);
             }
         }
     }

@@ -32,6 +32,21 @@ impl Session {
         true
     }
 
+    /// Nothing is delivered at the moment; but members of groups that get another owner follow them.
+    pub(super) fn tend(&mut self, context: &Context<'_>) {
+        if self.phase != Phase::Open || self.hub.bus().hub().is_none() {
+            return;
+        }
+        for at in self.subscriptions.rung(context) {
+            let Some((slot, waker)) = self.subscriptions.at(at) else { continue };
+            let Feed::Group(feed) = &mut slot.feed else { continue };
+            if let Poll::Ready(error) = feed.tend(&mut Context::from_waker(&waker)) {
+                let name = slot.name.clone();
+                self.end_subscription(&name, &error);
+            }
+        }
+    }
+
     fn deliver_from(&mut self, at: u32) {
         let Some((slot, waker)) = self.subscriptions.at(at) else { return };
         let context = &mut Context::from_waker(&waker);
@@ -43,10 +58,10 @@ impl Session {
         let most = slot.batch.unwrap_or(ROUND_EVENTS);
         while taken < most && bytes < BATCH_BYTES {
             let (event, lease) = match &mut slot.feed {
-                Feed::Group(feed) => match feed.poll_recv(context) {
-                    Poll::Ready(Ok(handed)) => {
-                        let lease = Lease::of(&handed, slot.ack_timeout);
-                        (handed.event, Some(lease))
+                Feed::Group(feed) => match feed.poll_recv(slot.ack_timeout, context) {
+                    Poll::Ready(Ok(given)) => {
+                        let lease = Lease::of(&given);
+                        (given.event, Some(lease))
                     }
                     Poll::Ready(Err(error)) => {
                         ended = Some(error);

@@ -1,7 +1,7 @@
 //! A door for the fuzzer: what it may assume of any frame.
 
 use super::answer::Writer;
-use super::request;
+use super::request::{self, Allowed};
 use axum::extract::ws::Message;
 use bytes::Bytes;
 use hub_proto::Error;
@@ -12,8 +12,14 @@ use serde_json::Value;
 /// # Panics
 /// If reading does, if a `corr` is not the text of a JSON string, or if an answer is not a JSON object that has it.
 pub fn frame(bytes: &[u8]) {
+    for peer in [false, true] {
+        read(bytes, Allowed { batch_events: 1000, peer });
+    }
+}
+
+fn read(bytes: &[u8], allowed: Allowed) {
     let frame = Bytes::copy_from_slice(bytes);
-    let (corr, _, request) = request::read(&frame, 1000);
+    let (corr, _, request) = request::read(&frame, allowed);
     let sent: Option<Value> = corr.0.as_ref().map(|text| {
         let value = serde_json::from_slice(text).expect("a corr is JSON");
         assert!(matches!(value, Value::String(_)), "a corr is a string");

@@ -7,7 +7,9 @@ use super::session::{Done, Phase, Session, Subscribed, Who};
 use super::subscriptions::{Feed, Reads, Watching};
 use crate::acl::{Action, Target};
 use crate::auth::{Identity, Secret};
-use hub_core::{Burst, ById, Submission};
+use crate::edge::{Ask, Extended, Member};
+use futures_util::future::{BoxFuture, join_all};
+use hub_core::{Burst, Millis, Submission};
 use hub_proto::{Code, Error, EventId, GroupName, NewEvent, Pattern, Result, TopicName, limits, shown};
 use tokio::time::Instant;
 
@@ -47,27 +49,45 @@ impl Session {
             }
             Request::Unsubscribe(name) => match self.subscriptions.remove(&name) {
                 Some(slot) => {
-                    if let Feed::Group(feed) = slot.feed {
-                        feed.close();
+                    let leaving = match slot.feed {
+                        Feed::Group(feed) => feed.leave(),
+                        Feed::Watch(_) => None,
+                    };
+                    match leaving {
+                        // Whoever subscribes again at once finds no member of its own there.
+                        Some(leaving) => {
+                            self.job = Some(Box::pin(async move {
+                                leaving.await;
+                                Done::Unsubscribed(corr)
+                            }));
+                        }
+                        None => self.ok(&corr),
                     }
-                    self.ok(&corr);
                 }
                 None => self.refuse(&corr, &not_subscribed(&name)),
             },
             Request::Pause(name) => self.set_paused(&corr, &name, true),
             Request::Resume(name) => self.set_paused(&corr, &name, false),
             Request::Auth { token } => {
+                if let Some(peer) = self.identify_hub(token.as_ref()) {
+                    return match peer {
+                        Ok(hub) => self.identified(&corr, Identity::of_hub(hub)),
+                        Err(error) => self.refuse(&corr, &error),
+                    };
+                }
                 let auth = self.hub.auth().clone();
                 self.job = Some(Box::pin(async move {
                     Done::Identified(corr, auth.identify(token.as_ref().map(Secret::expose)).await)
                 }));
             }
+            Request::Peer(request) => self.handle_peer(corr, request),
         }
     }
 
     /// Takes room for a request in the rates of whoever asks. Settling is free: it is bounded by what was delivered.
     pub(super) fn charge(&mut self, request: &Request) -> Result<()> {
         match request {
+            _ if self.peer().is_some() => Ok(()),
             Request::Ack { .. } | Request::Nack { .. } | Request::Modack { .. } => Ok(()),
             Request::Publish(event) => self.meter.take(std::iter::once(&event.topic)),
             Request::PublishAll(events) => {
@@ -92,7 +112,7 @@ impl Session {
                 let msg = "the token has expired; send AUTH with a new one";
                 return Err(Error::new(Code::TokenExpired, msg));
             }
-            _ => {}
+            _ => self.may_hub_ask(request)?,
         }
         if self.phase != Phase::Open && !settles && !ends {
             return Err(Error::unavailable("the hub is stopping; come back in a moment"));
@@ -111,10 +131,21 @@ impl Session {
                 self.publishing.push(corr, answer);
             }
             Done::Subscribed(corr, subscribed) => self.subscribed(&corr, *subscribed),
+            Done::Unsubscribed(corr) => self.ok(&corr),
+            Done::Extended(corr, ids, extend_ms, results) => self.extended(&corr, &ids, extend_ms, results),
+            Done::Acted(corr, Ok(done)) => {
+                let message = self.writer.done(&corr, done);
+                self.send(message);
+            }
+            Done::Listed(corr, Ok(topics)) => {
+                let message = self.writer.listed(&corr, topics.as_deref());
+                self.send(message);
+            }
+            Done::Acted(corr, Err(error)) | Done::Listed(corr, Err(error)) => self.refuse(&corr, &error),
         }
     }
 
-    fn ok(&mut self, corr: &Corr) {
+    pub(super) fn ok(&mut self, corr: &Corr) {
         let message = self.writer.ok(corr);
         self.send(message);
     }
@@ -127,6 +158,10 @@ impl Session {
         {
             let msg = "this token is somebody else's (its sub differs); open another connection for it";
             return self.refuse(corr, &Error::new(Code::JwtInvalid, msg));
+        }
+        if identity.peer.is_some() {
+            // Its users are counted where they are.
+            self.seat = None;
         }
         let was_expired = self.who.as_ref().is_some_and(|who| who.expired.is_some());
         self.meter.identify(identity.subject.as_deref());
@@ -141,8 +176,8 @@ impl Session {
         self.check_rights();
         if was_expired {
             for slot in self.subscriptions.iter_mut().filter(|slot| !slot.paused) {
-                if let Feed::Group(feed) = &slot.feed {
-                    feed.subscription().resume();
+                if let Feed::Group(feed) = &mut slot.feed {
+                    feed.rest(false);
                 }
             }
         }
@@ -239,23 +274,6 @@ impl Session {
             return Err(forbidden(Action::Subscribe, &name.topic, name.group.as_deref()));
         }
         let bus = self.hub.bus();
-        // A list that exists with other topics becomes this one: that takes something from whoever reads those.
-        if let (Some(_), Some(group)) = (&options.topics, &name.group)
-            && let Some(stored) = bus.subscription(&name.topic, group)
-            && !who.is_some_and(|who| Reads::Topics(stored.topics).allowed(&who.policy, Some(group)))
-        {
-            let msg = format!(
-                "the list {}{} has other topics, which the token does not allow to subscribe; use another label",
-                shown(&name.topic),
-                of_group(&name)
-            );
-            return Err(Error::new(Code::Forbidden, msg));
-        }
-        let subscribe = match &options.topics {
-            Some(topics) => bus.subscribe_all(&name.topic, topics.iter().map(String::as_str)),
-            None => bus.subscribe(&name.topic),
-        };
-        let subscribe = subscribe.from(options.from);
         let ack_timeout = options.ack_timeout.unwrap_or(bus.config().ack_timeout);
         let batch_size = options.batch_size.unwrap_or(100);
         if batch_size == 0 || batch_size > limits::BATCH_EVENTS {
@@ -267,17 +285,28 @@ impl Session {
         let batch = options.batch.then_some(batch_size);
         // Many subscriptions of one connection share what a few may have, about.
         let bytes = (bus.config().member_bytes / (self.subscriptions.len() + 1)).max(LEAST_BYTES);
-        let subscribe = subscribe.max_bytes(bytes);
         let corr = corr.clone();
         self.job = match &name.group {
             Some(group) => {
-                let mut member =
-                    subscribe.group(group).options(options.group).ack_timeout(ack_timeout).max_bytes(bytes);
-                if let Some(max_in_flight) = options.max_in_flight {
-                    member = member.max_in_flight(max_in_flight);
-                }
+                let ask = Ask {
+                    group: group.clone(),
+                    name: name.clone(),
+                    topics: options.topics,
+                    from: options.from,
+                    options: options.group,
+                    max_in_flight: options.max_in_flight,
+                    ack_timeout,
+                    bytes,
+                };
+                let member: BoxFuture<'static, Result<Member>> = match self.peer() {
+                    Some(hub) => self.open_for(hub, &ask, options.brought.unwrap_or_default()),
+                    None => {
+                        let policy = who.map(|who| who.policy.clone()).unwrap_or_default();
+                        Box::pin(Member::open(self.hub.clone(), ask, policy))
+                    }
+                };
                 Some(Box::pin(async move {
-                    let feed = member.open_by_id().await.map(|feed| Feed::Group(Box::new(feed)));
+                    let feed = member.await.map(|member| Feed::Group(Box::new(member)));
                     let subscribed = Subscribed { name, feed, reads, batch, ack_timeout };
                     Done::Subscribed(corr, Box::new(subscribed))
                 }))
@@ -288,6 +317,11 @@ impl Session {
                         "{option} is an option of groups; name a group, or leave it out"
                     )));
                 }
+                let subscribe = match &options.topics {
+                    Some(topics) => bus.subscribe_all(&name.topic, topics.iter().map(String::as_str)),
+                    None => bus.subscribe(&name.topic),
+                };
+                let subscribe = subscribe.from(options.from).max_bytes(bytes);
                 let subscribe = match options.group.filter {
                     Some(filter) => subscribe.filter(filter),
                     None => subscribe,
@@ -305,7 +339,7 @@ impl Session {
 
     fn subscribed(&mut self, corr: &Corr, subscribed: Subscribed) {
         let Subscribed { name, feed, reads, batch, ack_timeout } = subscribed;
-        let feed = match feed {
+        let mut feed = match feed {
             Ok(feed) => feed,
             Err(error) => return self.refuse(corr, &error),
         };
@@ -317,8 +351,8 @@ impl Session {
             }
             return self.refuse(corr, &forbidden(Action::Subscribe, &name.topic, name.group.as_deref()));
         }
-        if let (Feed::Group(feed), true) = (&feed, who.is_some_and(|who| who.expired.is_some())) {
-            feed.subscription().pause();
+        if let (Feed::Group(feed), true) = (&mut feed, who.is_some_and(|who| who.expired.is_some())) {
+            feed.rest(true);
         }
         self.subscriptions.add(name, feed, reads, batch, ack_timeout);
         self.ok(corr);
@@ -329,11 +363,8 @@ impl Session {
             return self.refuse(corr, &not_subscribed(name));
         };
         slot.paused = paused;
-        if let Feed::Group(feed) = &slot.feed {
-            match paused {
-                true => feed.subscription().pause(),
-                false => feed.subscription().resume(),
-            }
+        if let Feed::Group(feed) = &mut slot.feed {
+            feed.rest(paused);
         }
         // A watch that rested has not been looked at.
         self.subscriptions.again(at);
@@ -342,17 +373,12 @@ impl Session {
 
     // ---- ACK, NACK, MODACK ----
 
-    fn settle<T>(&mut self, of: &Name, id: EventId, act: impl FnOnce(&mut ById) -> Result<T>) -> Result<T> {
+    fn settle<T>(&mut self, of: &Name, id: EventId, act: impl FnOnce(&mut Member) -> Result<T>) -> Result<T> {
         let candidates = self.subscriptions.candidates(of);
         match self.settle_in(&candidates, of, id, act) {
             Some(settled) => settled,
             None if candidates.is_empty() => Err(not_subscribed(of)),
-            None => {
-                let msg = format!(
-                    "event {id} is not held by this subscription: it is settled, or its time ran out"
-                );
-                Err(Error::unknown_id(msg).with_id(id))
-            }
+            None => Err(not_held(id)),
         }
     }
 
@@ -362,7 +388,7 @@ impl Session {
         candidates: &[u32],
         of: &Name,
         id: EventId,
-        act: impl FnOnce(&mut ById) -> Result<T>,
+        act: impl FnOnce(&mut Member) -> Result<T>,
     ) -> Option<Result<T>> {
         self.subscriptions.holding(candidates, of, id).map(act)
     }
@@ -399,11 +425,47 @@ impl Session {
         self.send(message);
     }
 
+    /// Asks for more time. The hub that serves the group may be another one: then its answer is waited for.
     fn extend(&mut self, corr: &Corr, of: &Name, ids: Ids, attempt: Option<u32>, extend_ms: u64) {
+        let candidates = self.subscriptions.candidates(of);
+        if candidates.is_empty() {
+            return self.refuse(corr, &not_subscribed(of));
+        }
+        let mut later = false;
+        let mut extend = |id: EventId| match self.subscriptions.holding(&candidates, of, id) {
+            Some(member) => {
+                let extended = member.extend(id, attempt, extend_ms);
+                later |= matches!(extended, Extended::Later(_));
+                extended
+            }
+            None => Extended::Now(Err(not_held(id))),
+        };
+        let asked: Vec<Extended> = match &ids {
+            Ids::One(id) => vec![extend(*id)],
+            Ids::Several(ids) => ids.iter().map(|&id| extend(id)).collect(),
+        };
+        let corr = corr.clone();
+        if !later {
+            let now = |extended| match extended {
+                Extended::Now(left) => left,
+                Extended::Later(_) => Ok(extend_ms),
+            };
+            return self.extended(&corr, &ids, extend_ms, asked.into_iter().map(now).collect());
+        }
+        self.job = Some(Box::pin(async move {
+            // All of them are asked at once.
+            let answers = asked.into_iter().map(|extended| match extended {
+                Extended::Now(left) => Box::pin(std::future::ready(left)),
+                Extended::Later(left) => left,
+            });
+            Done::Extended(corr, ids, extend_ms, join_all(answers).await)
+        }));
+    }
+
+    fn extended(&mut self, corr: &Corr, ids: &Ids, extend_ms: u64, results: Vec<Result<Millis>>) {
         let ids = match ids {
-            Ids::One(id) => {
-                let extended = self.settle(of, id, |feed| feed.extend(id, attempt, extend_ms));
-                let message = match extended {
+            Ids::One(_) => {
+                let message = match results.into_iter().next().unwrap_or(Ok(extend_ms)) {
                     Ok(_) if corr.0.is_none() => return,
                     Ok(left) => self.writer.extended(corr, left, &[]),
                     Err(error) => self.writer.failed(corr, &error),
@@ -412,16 +474,12 @@ impl Session {
             }
             Ids::Several(ids) => ids,
         };
-        let candidates = self.subscriptions.candidates(of);
-        if candidates.is_empty() {
-            return self.refuse(corr, &not_subscribed(of));
-        }
         let (mut unknown, mut least) = (Vec::new(), None);
-        for &id in &ids {
-            match self.settle_in(&candidates, of, id, |feed| feed.extend(id, attempt, extend_ms)) {
-                Some(Ok(left)) => least = Some(least.map_or(left, |least: u64| least.min(left))),
-                Some(Err(error)) if error.code != Code::UnknownId => return self.refuse(corr, &error),
-                _ => unknown.push(id),
+        for (&id, result) in ids.iter().zip(results) {
+            match result {
+                Ok(left) => least = Some(least.map_or(left, |least: u64| least.min(left))),
+                Err(error) if error.code != Code::UnknownId => return self.refuse(corr, &error),
+                Err(_) => unknown.push(id),
             }
         }
         let message = match (&corr.0, least) {
@@ -474,6 +532,11 @@ fn of_group(name: &Name) -> String {
         Some(group) => format!(" with group {}", shown(group)),
         None => " without a group".to_owned(),
     }
+}
+
+fn not_held(id: EventId) -> Error {
+    let msg = format!("event {id} is not held by this subscription: it is settled, or its time ran out");
+    Error::unknown_id(msg).with_id(id)
 }
 
 fn some_unknown(unknown: usize, all: usize) -> Error {

@@ -16,10 +16,13 @@ mod deliver;
 pub mod fuzzing;
 mod handle;
 mod origin;
+mod peer;
 mod publishing;
 mod request;
 mod session;
 mod subscriptions;
+
+pub(crate) use request::Name;
 
 use crate::Hub;
 use axum::Router;
@@ -71,7 +74,7 @@ async fn upgrade(
     // A stop waits for the session.
     let tracked = hub.sessions().token();
     upgrade.on_upgrade(move |socket| async move {
-        session::Session::new(hub, socket).run().await;
-        drop((tracked, seat));
+        session::Session::new(hub, socket, seat.map(|Extension(seat)| seat)).run().await;
+        drop(tracked);
     })
 }

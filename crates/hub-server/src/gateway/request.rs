@@ -3,6 +3,10 @@
 //! A frame is read once. Every field stays text until its operation is known, so a field that does not fit is named, and
 //! fields that an operation does not have are passed over, whatever is in them.
 
+mod peer;
+
+pub(crate) use peer::{BROUGHT, Brought, PeerRequest};
+
 use crate::auth::Secret;
 use bytes::Bytes;
 use hub_core::{Filter, GroupRequest, Ordering, Position};
@@ -39,16 +43,35 @@ pub(crate) enum Ids {
 /// What a client asks for.
 #[derive(Debug)]
 pub(crate) enum Request {
-    Auth { token: Option<Secret> },
+    Auth {
+        token: Option<Secret>,
+    },
     Publish(Box<NewEvent>),
     PublishAll(Vec<Result<NewEvent>>),
     Subscribe(Name, Box<Options>),
     Unsubscribe(Name),
-    Ack { of: Name, ids: Ids, attempt: Option<u32> },
-    Nack { of: Name, id: EventId, attempt: Option<u32>, reason: String, delay_ms: Option<u64> },
-    Modack { of: Name, ids: Ids, attempt: Option<u32>, extend_ms: u64 },
+    Ack {
+        of: Name,
+        ids: Ids,
+        attempt: Option<u32>,
+    },
+    Nack {
+        of: Name,
+        id: EventId,
+        attempt: Option<u32>,
+        reason: String,
+        delay_ms: Option<u64>,
+    },
+    Modack {
+        of: Name,
+        ids: Ids,
+        attempt: Option<u32>,
+        extend_ms: u64,
+    },
     Pause(Name),
     Resume(Name),
+    /// Only from another hub.
+    Peer(PeerRequest),
 }
 
 /// The options of a SUBSCRIBE.
@@ -63,6 +86,8 @@ pub(crate) struct Options {
     pub batch_size: Option<usize>,
     pub max_in_flight: Option<usize>,
     pub ack_timeout: Option<u64>,
+    /// Only from another hub: its member's luggage.
+    pub brought: Option<Brought>,
 }
 
 /// Every field of every frame.
@@ -96,6 +121,18 @@ struct Fields<'a> {
     delay_ms: Option<&'a RawValue>,
     #[serde(borrow, default)]
     extend_ms: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    held: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    settled: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    members: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    paused: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    blame: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    label: Option<&'a RawValue>,
 }
 
 /// A field that is there, be it null: a payload may be.
@@ -103,8 +140,17 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<&'d
     <&RawValue>::deserialize(from).map(Some)
 }
 
+/// What a frame may have in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowed {
+    /// Events in one PUBLISH.
+    pub batch_events: usize,
+    /// It comes from another hub.
+    pub peer: bool,
+}
+
 /// Reads a frame: its `corr` and whether it is a publish, even if the rest cannot be understood.
-pub(crate) fn read(frame: &Bytes, batch_events: usize) -> (Corr, bool, Result<Request>) {
+pub(crate) fn read(frame: &Bytes, allowed: Allowed) -> (Corr, bool, Result<Request>) {
     let fields = match fields(frame) {
         Ok(fields) => fields,
         Err(error) => return (Corr::default(), false, Err(error)),
@@ -120,7 +166,7 @@ pub(crate) fn read(frame: &Bytes, batch_events: usize) -> (Corr, bool, Result<Re
             return (Corr::default(), is_publish, Err(wrong));
         }
     };
-    (corr, is_publish, request(frame, &fields, batch_events))
+    (corr, is_publish, request(frame, &fields, allowed))
 }
 
 fn fields(frame: &Bytes) -> Result<Fields<'_>> {
@@ -136,12 +182,12 @@ fn fields(frame: &Bytes) -> Result<Fields<'_>> {
 
 const OPS: &str = "AUTH, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, ACK, NACK, MODACK, PAUSE, RESUME";
 
-fn request(frame: &Bytes, fields: &Fields<'_>, batch_events: usize) -> Result<Request> {
+fn request(frame: &Bytes, fields: &Fields<'_>, allowed: Allowed) -> Result<Request> {
     let op = text("op", required("op", fields.op)?)?;
     Ok(match &*op {
         "PUBLISH" => match fields.events {
             None => Request::Publish(Box::new(event(frame, fields)?)),
-            Some(events) => Request::PublishAll(batch(frame, events, batch_events)?),
+            Some(events) => Request::PublishAll(batch(frame, events, allowed.batch_events)?),
         },
         "ACK" => Request::Ack { of: of_group(fields)?, ids: ids(fields)?, attempt: attempt(fields)? },
         "NACK" => Request::Nack {
@@ -163,7 +209,11 @@ fn request(frame: &Bytes, fields: &Fields<'_>, batch_events: usize) -> Result<Re
             extend_ms: number("extend_ms", required("extend_ms", fields.extend_ms)?)?,
         },
         "SUBSCRIBE" => {
-            let options = fields.opts.map(options).transpose()?.unwrap_or_default();
+            let mut options = fields.opts.map(options).transpose()?.unwrap_or_default();
+            match allowed.peer {
+                true => options.brought = peer::brought(fields)?,
+                false => peer::refuse_brought(fields)?,
+            }
             Request::Subscribe(name(fields)?, Box::new(options))
         }
         "UNSUBSCRIBE" => Request::Unsubscribe(name(fields)?),
@@ -172,8 +222,13 @@ fn request(frame: &Bytes, fields: &Fields<'_>, batch_events: usize) -> Result<Re
         "AUTH" => {
             Request::Auth { token: fields.token.map(|raw| text("token", raw)).transpose()?.map(Secret::new) }
         }
-        _ => {
-            let msg = format!("op {} is unknown; there are {OPS}", shown(&op));
+        op => {
+            if allowed.peer
+                && let Some(request) = peer::operation(op, fields)?
+            {
+                return Ok(Request::Peer(request));
+            }
+            let msg = format!("op {} is unknown; there are {OPS}", shown(op));
             return Err(Error::new(Code::UnknownOp, msg));
         }
     })
@@ -393,6 +448,7 @@ fn options(raw: &RawValue) -> Result<Options> {
         batch_size: option("batchSize", written.batch_size, "a whole number from 1 on")?,
         max_in_flight: option("maxInFlight", written.max_in_flight, "a whole number from 1 on")?,
         ack_timeout: option("ackTimeoutMs", written.ack_timeout_ms, "milliseconds, a whole number")?,
+        brought: None,
     })
 }
 

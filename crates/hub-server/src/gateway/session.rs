@@ -8,12 +8,13 @@ use super::alarm::Alarm;
 use super::answer::Writer;
 use super::deadlines::ping_interval;
 use super::publishing::{Answer, Publishing};
-use super::request::{self, Corr, Name};
+use super::request::{self, Allowed, Brought, Corr, Ids, Name};
 use super::subscriptions::{Feed, Reads, Subscriptions};
 use crate::Hub;
 use crate::acl::Policy;
 use crate::auth::Identity;
 use crate::limits::Meter;
+use crate::net::Seat;
 use crate::settings::Settings;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use futures_util::future::BoxFuture;
@@ -57,6 +58,8 @@ pub(crate) struct Session {
     pub(super) changed: BoxFuture<'static, Option<watch::Receiver<Arc<Settings>>>>,
     pub(super) draining: BoxFuture<'static, ()>,
     pub(super) who: Option<Who>,
+    /// Its place among the connections of its address; another hub's takes none.
+    pub(super) seat: Option<Seat>,
     pub(super) meter: Meter,
     /// Refusals in spite of `rate_limited`, and when those began and were seen last.
     strikes: u32,
@@ -67,6 +70,8 @@ pub(crate) struct Session {
     pub(super) publishing: Publishing,
     /// What was published in this round, to be committed together.
     pub(super) burst: Option<Burst>,
+    /// What another hub said that its next member brings along.
+    pub(super) brought: Brought,
     /// A request that takes its time; the next one waits for it.
     pub(super) job: Option<BoxFuture<'static, Done>>,
     pub(super) out: VecDeque<Message>,
@@ -128,6 +133,10 @@ pub(super) enum Done {
     Identified(Corr, Result<Identity>),
     Submitted(Corr, Answer),
     Subscribed(Corr, Box<Subscribed>),
+    Unsubscribed(Corr),
+    Extended(Corr, Ids, u64, Vec<Result<Millis>>),
+    Acted(Corr, Result<u64>),
+    Listed(Corr, Result<Option<Vec<TopicName>>>),
 }
 
 /// A subscription that was opened.
@@ -159,7 +168,7 @@ pub(super) enum End {
 }
 
 impl Session {
-    pub fn new(hub: Hub, socket: WebSocket) -> Self {
+    pub fn new(hub: Hub, socket: WebSocket, seat: Option<Seat>) -> Self {
         hub.connections().inc();
         let receiver = hub.follow();
         let settings = receiver.borrow().clone();
@@ -168,6 +177,8 @@ impl Session {
             changed: next_settings(receiver),
             draining: Box::pin(hub.draining().clone().cancelled_owned()),
             who: None,
+            seat,
+            brought: Brought::default(),
             meter: Meter::new(hub.buckets(), None),
             strikes: 0,
             limited: None,
@@ -200,9 +211,13 @@ impl Session {
     /// Until one of the two ends goes.
     pub async fn run(mut self) {
         let end = std::future::poll_fn(|context| self.round(context)).await;
+        // Another hub that breaks off says nothing of its users: it has told those that vanished before.
+        let is_gone = matches!(end, End::Gone) && self.peer().is_none();
         for slot in self.subscriptions.take_all() {
-            if let (Feed::Group(feed), End::Ended) = (slot.feed, &end) {
-                feed.close();
+            match slot.feed {
+                Feed::Group(feed) if is_gone => feed.vanish(),
+                Feed::Group(feed) => feed.close(),
+                Feed::Watch(_) => {}
             }
         }
     }
@@ -226,7 +241,10 @@ impl Session {
         }
         // A socket that takes no more holds up the deliveries, too.
         let mut held_up = self.blocked || self.out_bytes >= OUT_BYTES;
-        held_up |= self.delivers() && self.deliver(context);
+        match self.delivers() {
+            true => held_up |= self.deliver(context),
+            false => self.tend(context),
+        }
         if matches!(self.phase, Phase::Ending(_)) && self.publishing.is_empty() && self.job.is_none() {
             self.say_goodbye();
         }
@@ -321,8 +339,9 @@ impl Session {
         self.heard = true;
         match message {
             Message::Text(text) => {
-                let (corr, is_publish, request) =
-                    request::read(&text.into(), self.settings.limits.batch_events);
+                let batch_events = self.settings.limits.batch_events;
+                let allowed = Allowed { batch_events, peer: self.peer().is_some() };
+                let (corr, is_publish, request) = request::read(&text.into(), allowed);
                 // Whatever it is, it costs something before it is looked at.
                 let request = match request {
                     Ok(request) => self.charge(&request).map(|()| request),

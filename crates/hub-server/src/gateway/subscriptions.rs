@@ -6,11 +6,12 @@
 use super::answer::Heading;
 use super::request::Name;
 use crate::acl::{Action, Policy, Target};
+use crate::edge::Member;
 use foldhash::fast::RandomState;
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 use hashbrown::HashMap;
-use hub_core::{ById, Millis, Pattern, TopicName, Watch, Watched};
+use hub_core::{Millis, Pattern, TopicName, Watch, Watched};
 use hub_proto::{EventId, Result};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -30,13 +31,15 @@ pub(crate) struct Subscription {
     pub ack_timeout: Millis,
     /// Of a subscription without a group: the bus does not know that it rests.
     pub paused: bool,
+    /// It stands in the line of those to be looked at.
+    in_line: bool,
     bell: Arc<Bell>,
     waker: Waker,
 }
 
 /// Where events come from.
 pub(crate) enum Feed {
-    Group(Box<ById>),
+    Group(Box<Member>),
     Watch(Watching),
 }
 
@@ -159,8 +162,19 @@ impl Subscriptions {
         }
         self.by_name.insert(name.clone(), at);
         let heading = Heading::new(&name);
-        let slot =
-            Some(Subscription { name, heading, feed, reads, batch, ack_timeout, paused: false, bell, waker });
+        let (paused, in_line) = (false, true);
+        let slot = Some(Subscription {
+            name,
+            heading,
+            feed,
+            reads,
+            batch,
+            ack_timeout,
+            paused,
+            in_line,
+            bell,
+            waker,
+        });
         match self.slots.get_mut(at as usize) {
             Some(free) => *free = slot,
             None => self.slots.push(slot),
@@ -193,7 +207,7 @@ impl Subscriptions {
     }
 
     /// The one of some that holds the event `id`: by its own name whatever the event's topic is, else by that.
-    pub fn holding(&mut self, candidates: &[u32], name: &Name, id: EventId) -> Option<&mut ById> {
+    pub fn holding(&mut self, candidates: &[u32], name: &Name, id: EventId) -> Option<&mut Member> {
         let holds = |at: &u32| match self.slots[*at as usize].as_ref() {
             Some(Subscription { name: own, feed: Feed::Group(feed), .. }) => {
                 feed.topic_of(id).is_some_and(|of| own == name || of.as_str() == name.topic)
@@ -256,16 +270,34 @@ impl Subscriptions {
             self.rung.listener.register(context.waker());
         }
         // Not only when nobody else is left: one that always has more would be the only one ever.
-        self.ready.extend(self.rung.list.lock().drain(..));
+        let rung = std::mem::take(&mut *self.rung.list.lock());
+        rung.into_iter().for_each(|at| self.again(at));
         match self.ready.pop_front() {
-            Some(at) => Poll::Ready(at),
+            Some(at) => {
+                if let Some(slot) = &mut self.slots[at as usize] {
+                    slot.in_line = false;
+                }
+                Poll::Ready(at)
+            }
             None => Poll::Pending,
         }
     }
 
+    /// Those that have rung while nothing is delivered. They stay in line.
+    pub fn rung(&mut self, context: &Context<'_>) -> Vec<u32> {
+        self.rung.listener.register(context.waker());
+        let rung = std::mem::take(&mut *self.rung.list.lock());
+        rung.iter().for_each(|&at| self.again(at));
+        rung
+    }
+
     /// Looks at one again later: it has more.
     pub fn again(&mut self, at: u32) {
-        self.ready.push_back(at);
+        if let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut)
+            && !std::mem::replace(&mut slot.in_line, true)
+        {
+            self.ready.push_back(at);
+        }
     }
 
     /// One that has rung, with the bell that it is to ring next; `None` if it is gone.

@@ -10,9 +10,10 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
 use hub_core::store::ReadLimit;
-use hub_core::{Bus, Cursor, Event};
+use hub_core::{Bus, Cursor, Event, GroupStatus};
 use hub_proto::{EventId, GroupName, TopicName};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A group's floor. The event there may be gone by now.
@@ -45,14 +46,25 @@ pub(super) async fn cursors(State(hub): State<Hub>, mut caller: Caller, RawQuery
     let params = Params::read(query.as_deref(), &["topic", "group", "after", "limit"])?;
     let (topic, group, mut page) = (params.topic()?, params.group()?, Page::of(&params)?);
     caller.take_one()?;
+    let mut others = BTreeMap::new();
     let groups = match group {
         Some(group) => {
             caller.must(Action::Subscribe, Target::Topic(&topic), Some(&group))?;
-            let group = known(hub.bus(), &topic, group)?;
+            exists(hub.bus(), &topic)?;
+            others = elsewhere(hub.bus(), &topic).await?;
+            if hub.bus().group_options(&topic, &group).is_none() && !others.contains_key(&group) {
+                return Err(no_such_group(&topic, &group));
+            }
             vec![group]
         }
         None => {
             let mut groups = hub.bus().group_names(&topic);
+            if hub.bus().has_topic(&topic) {
+                others = elsewhere(hub.bus(), &topic).await?;
+                groups.extend(others.keys().cloned());
+                groups.sort_unstable();
+                groups.dedup();
+            }
             groups.retain(|group| caller.may(Action::Subscribe, Target::Topic(&topic), Some(group)));
             if groups.is_empty() {
                 caller.must(Action::Subscribe, Target::Topic(&topic), None)?;
@@ -70,9 +82,14 @@ pub(super) async fn cursors(State(hub): State<Hub>, mut caller: Caller, RawQuery
         }
         page.look().await;
         // One that was deleted meanwhile is left out.
-        if let Some(cursor) = in_time(hub.bus().get_cursor(&topic, &group)).await? {
-            cursors.push(Floor::of(Some(group), &cursor));
-        }
+        let cursor = match in_time(hub.bus().get_cursor(&topic, &group)).await? {
+            None => match others.get(&group) {
+                Some(status) => Some(in_time(saved(hub.bus(), status)).await?),
+                None => None,
+            },
+            here => here,
+        };
+        cursors.extend(cursor.map(|cursor| Floor::of(Some(group), &cursor)));
     }
     Ok(Json(Cursors { topic, cursors, next }).into_response())
 }
@@ -98,14 +115,20 @@ pub(super) async fn lag(State(hub): State<Hub>, mut caller: Caller, RawQuery(que
     let (topic, group) = (params.topic()?, GroupName::parse(params.required("group")?)?);
     caller.take_one()?;
     caller.must(Action::Subscribe, Target::Topic(&topic), Some(&group))?;
-    let group = known(hub.bus(), &topic, group)?;
+    exists(hub.bus(), &topic)?;
     Ok(Json(in_time(measure(hub.bus(), topic, group)).await?).into_response())
 }
 
 async fn measure(bus: &Bus, topic: TopicName, group: GroupName) -> Result<Lag, Failure> {
-    let gone = || no_such_group(&topic, &group);
-    let cursor = bus.get_cursor(&topic, &group).await?.ok_or_else(gone)?;
-    let status = bus.group(&topic, &group).ok_or_else(gone)?;
+    let here = bus.get_cursor(&topic, &group).await?.zip(bus.group(&topic, &group));
+    let (cursor, status) = match here {
+        Some(here) => here,
+        None => {
+            let status = elsewhere(bus, &topic).await?.remove(&group);
+            let status = status.ok_or_else(|| no_such_group(&topic, &group))?;
+            (saved(bus, &status).await?, status)
+        }
+    };
     // Asked last, so that the end is never before the floor.
     let bounds = bus.bounds(&topic).await?;
     let tail = at_or_after(bus, &topic, bounds.last).await?;
@@ -144,13 +167,24 @@ pub(super) fn exists(bus: &Bus, topic: &TopicName) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a group that is not there.
-fn known(bus: &Bus, topic: &TopicName, group: GroupName) -> Result<GroupName, Failure> {
-    exists(bus, topic)?;
-    match bus.group_options(topic, &group) {
-        Some(_) => Ok(group),
-        None => Err(no_such_group(topic, &group)),
-    }
+/// The groups of a topic that this hub does not serve.
+async fn elsewhere(bus: &Bus, topic: &TopicName) -> Result<BTreeMap<GroupName, GroupStatus>, Failure> {
+    let groups = in_time(bus.elsewhere(Some(topic))).await?;
+    Ok(groups.into_iter().map(|group| (group.status.group.clone(), group.status)).collect())
+}
+
+/// The floor of one of those, as it was last saved.
+async fn saved(bus: &Bus, status: &GroupStatus) -> Result<Cursor, Failure> {
+    let event = match status.floor {
+        0 => None,
+        floor => at_or_after(bus, &status.topic, floor).await?.filter(|event| event.seq() == floor),
+    };
+    Ok(Cursor {
+        topic: status.topic.clone(),
+        seq: status.floor,
+        last_id: event.as_ref().map(|event| event.id()),
+        last_ts: event.as_ref().map(|event| event.ts()),
+    })
 }
 
 fn no_such_group(topic: &TopicName, group: &GroupName) -> Failure {

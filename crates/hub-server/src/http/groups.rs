@@ -7,13 +7,15 @@ use super::page::Page;
 use super::query::Params;
 use crate::Hub;
 use crate::acl::{Action, Target};
+use crate::edge::{Act, act, list_at_owner};
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
-use hub_core::{Bus, GroupOptions, GroupStatus};
+use hub_core::{Bus, Elsewhere, GroupOptions, GroupStatus};
 use hub_proto::{Code, Error, GroupName, Pattern, TopicName};
 use serde::Serialize;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// One group on one topic.
 #[derive(Serialize)]
@@ -29,16 +31,21 @@ struct Entry {
     /// Why nothing is delivered at the moment.
     reason: Option<&'static str>,
     options: GroupOptions,
+    /// Of a group that another hub serves: where that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
 }
 
 impl Entry {
     /// `None` if the group was deleted meanwhile.
     fn of(bus: &Bus, topic: &TopicName, group: &GroupName) -> Option<Self> {
-        let options = bus.group_options(topic, group)?;
-        let GroupStatus { topic, group, floor, last, lag, inflight, parked, members, reason } =
-            bus.group(topic, group)?;
+        Some(Self::new(bus.group(topic, group)?, bus.group_options(topic, group)?, None))
+    }
+
+    fn new(status: GroupStatus, options: GroupOptions, owner: Option<String>) -> Self {
+        let GroupStatus { topic, group, floor, last, lag, inflight, parked, members, reason } = status;
         let reason = reason.map(|reason| reason.as_str());
-        Some(Self { topic, group, floor, last, lag, inflight, parked, members, reason, options })
+        Self { topic, group, floor, last, lag, inflight, parked, members, reason, options, owner }
     }
 }
 
@@ -77,6 +84,7 @@ pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     let is_behind = |topic: &TopicName, group: &GroupName| {
         after.as_ref().is_none_or(|(t, g)| (topic.as_str(), group.as_str()) > (t.as_str(), g.as_str()))
     };
+    let mut elsewhere = elsewhere(&hub, &params).await?;
     let mut entries: Vec<Entry> = Vec::new();
     let mut next = None;
     'page: for topic in &topics {
@@ -84,7 +92,14 @@ pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(
         if after.as_ref().is_some_and(|(after, _)| topic.as_str() < after.as_str()) {
             continue;
         }
-        for group in hub.bus().group_names(topic) {
+        let mut others = elsewhere.remove(topic).unwrap_or_default();
+        let mut names = hub.bus().group_names(topic);
+        if !others.is_empty() {
+            names.extend(others.keys().cloned());
+            names.sort_unstable();
+            names.dedup();
+        }
+        for group in names {
             page.look().await;
             if !is_behind(topic, &group) || !caller.sees_group(topic, &group) {
                 continue;
@@ -93,10 +108,25 @@ pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(
                 next = entries.last().map(|last| format!("{}/{}", last.topic, last.group));
                 break 'page;
             }
-            entries.extend(Entry::of(hub.bus(), topic, &group));
+            entries.extend(Entry::of(hub.bus(), topic, &group).or_else(|| others.remove(&group)));
         }
     }
     Ok(Json(Groups { groups: entries, next }).into_response())
+}
+
+/// The groups that this hub does not serve, by topic and name.
+async fn elsewhere(
+    hub: &Hub,
+    params: &Params,
+) -> Result<BTreeMap<TopicName, BTreeMap<GroupName, Entry>>, Failure> {
+    let topic = params.get("topic").map(TopicName::readable).transpose()?;
+    let mut found: BTreeMap<TopicName, BTreeMap<GroupName, Entry>> = BTreeMap::new();
+    for Elsewhere { status, options, owner } in in_time(hub.bus().elsewhere(topic.as_ref())).await? {
+        let (topic, group) = (status.topic.clone(), status.group.clone());
+        let entry = Entry::new(status, options, owner.map(|owner| owner.address));
+        found.entry(topic).or_default().insert(group, entry);
+    }
+    Ok(found)
 }
 
 /// Deletes a group on one topic, or a subscription to a pattern or a list with all its groups.
@@ -109,7 +139,7 @@ pub(super) async fn delete(State(hub): State<Hub>, mut caller: Caller, RawQuery(
             let parsed = Pattern::parse(pattern)?;
             caller.take_one()?;
             caller.must(Action::Admin, Target::Pattern(&parsed), None)?;
-            let deleted = in_time(bus.delete_group(pattern, &group)).await?;
+            let deleted = in_time(act(&hub, &group, &Act::Delete(pattern.to_owned()))).await?;
             Ok(Json(json!({"topic": pattern, "group": group, "deleted": deleted})).into_response())
         }
         (Some(_), None) => {
@@ -117,19 +147,19 @@ pub(super) async fn delete(State(hub): State<Hub>, mut caller: Caller, RawQuery(
             caller.take_one()?;
             caller.must(Action::Admin, Target::Topic(&topic), None)?;
             exists(bus, &topic)?;
-            let deleted = in_time(bus.delete_group(&topic, &group)).await?;
+            let deleted = in_time(act(&hub, &group, &Act::Delete(topic.to_string()))).await?;
             Ok(Json(json!({"topic": topic, "group": group, "deleted": deleted})).into_response())
         }
         (None, Some(label)) => {
             caller.take_one()?;
-            if !may_delete_list(bus, &caller, label, &group)? {
+            if !may_delete_list(&hub, &caller, label, &group).await? {
                 let (label, group) = (shown(label), shown(&group));
                 let text = format!(
                     "the token does not allow admin on every topic of the list {label} with group {group}"
                 );
                 return Err(Error::new(Code::Forbidden, text).into());
             }
-            let deleted = in_time(bus.delete_list(label, &group)).await?;
+            let deleted = in_time(act(&hub, &group, &Act::DeleteList(label.to_owned()))).await?;
             Ok(Json(json!({"label": label, "group": group, "deleted": deleted})).into_response())
         }
         (Some(_), Some(_)) => {
@@ -142,11 +172,14 @@ pub(super) async fn delete(State(hub): State<Hub>, mut caller: Caller, RawQuery(
 }
 
 /// A list goes by its topics: what its label says does not count. Only who may do everything learns that there is none.
-fn may_delete_list(bus: &Bus, caller: &Caller, label: &str, group: &GroupName) -> Result<bool, Failure> {
-    match bus.subscription(label, group).filter(|record| !record.topics.is_empty()) {
-        Some(list) => {
-            Ok(list.topics.iter().all(|topic| caller.may(Action::Admin, Target::Topic(topic), None)))
-        }
+async fn may_delete_list(
+    hub: &Hub,
+    caller: &Caller,
+    label: &str,
+    group: &GroupName,
+) -> Result<bool, Failure> {
+    match in_time(list_at_owner(hub, label, group)).await? {
+        Some(topics) => Ok(topics.iter().all(|topic| caller.may(Action::Admin, Target::Topic(topic), None))),
         None => Ok(caller.may(Action::Admin, Target::Pattern(&Pattern::parse("**")?), None)),
     }
 }

@@ -11,6 +11,7 @@
 //! | `/topics` | `topics` |
 //! | `/groups`, `/groups/seek` | `groups`, `seek` |
 //! | `/export` | `export` |
+//! | `/hubs` | `hubs` |
 //! | `/healthz`, `/readyz`, `/metrics` | `health`, `metrics` |
 //!
 //! The order of checks is the same everywhere: who (401), the request's shape (400), may it (403), is it there (404). So a
@@ -25,6 +26,7 @@ mod export;
 mod groups;
 mod headers;
 mod health;
+mod hubs;
 mod metrics;
 mod page;
 mod publish;
@@ -56,6 +58,7 @@ impl Hub {
             .route("/topics", get(topics::topics))
             .route("/groups", get(groups::groups).delete(groups::delete))
             .route("/groups/seek", post(seek::seek))
+            .route("/hubs", get(hubs::hubs))
             .route("/healthz", get(health::healthz))
             .route("/readyz", get(health::readyz))
             .route("/metrics", get(metrics::metrics))

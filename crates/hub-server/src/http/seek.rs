@@ -7,6 +7,7 @@ use super::error::{Answer, Failure, in_time, shown};
 use super::query::Params;
 use crate::Hub;
 use crate::acl::{Action, Target};
+use crate::edge::{Act, act};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
@@ -39,7 +40,7 @@ pub(super) async fn seek(
     let (topic, group, to) = read(&body)?;
     caller.must(Action::Admin, Target::Topic(&topic), None)?;
     exists(hub.bus(), &topic)?;
-    let seq = in_time(hub.bus().set_cursor(&topic, &group, to)).await?;
+    let seq = in_time(act(&hub, &group, &Act::Seek(topic.clone(), to))).await?;
     Ok(Json(json!({"topic": topic, "group": group, "seq": seq})).into_response())
 }
 

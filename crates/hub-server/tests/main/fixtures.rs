@@ -7,7 +7,7 @@ pub mod pattern;
 #[path = "fixtures/stage.rs"]
 mod stage;
 
-use stage::Stage;
+use stage::{Groups, Stage};
 use std::collections::BTreeSet;
 
 /// A case per fixture. That the list is complete is a test, too.
@@ -16,9 +16,19 @@ macro_rules! fixtures {
         $(mod $module {
             $(#[tokio::test]
             async fn $case() {
-                super::run($file, stringify!($case)).await;
+                super::run($file, stringify!($case), super::Groups::Here).await;
             })+
         })+
+
+        /// The same conversations with a hub whose groups are all owned by another one: nobody can tell.
+        mod through_an_edge {
+            $(mod $module {
+                $(#[tokio::test]
+                async fn $case() {
+                    super::super::run($file, stringify!($case), super::super::Groups::Elsewhere).await;
+                })+
+            })+
+        }
 
         const CASES: &[(&str, &[&str])] = &[$(($file, &[$(stringify!($case)),+])),+];
     };
@@ -140,11 +150,11 @@ fn case(name: &str) -> String {
     name.to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
-async fn run(file: &str, name: &str) {
+async fn run(file: &str, name: &str, groups: Groups) {
     let fixtures = format::file(file).fixtures;
     let fixture = fixtures.iter().find(|fixture| case(&fixture.name) == name);
     let fixture = fixture.unwrap_or_else(|| panic!("protocol/{file}.json has no fixture {name}"));
-    let mut stage = Stage::set(fixture).await;
+    let mut stage = Stage::set(fixture, groups).await;
     for (at, step) in fixture.steps.iter().enumerate() {
         if let Err(wrong) = stage.act(step).await {
             panic!("protocol/{file}.json, {:?}, step {}: {wrong}", fixture.name, at + 1);

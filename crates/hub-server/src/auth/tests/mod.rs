@@ -1,6 +1,7 @@
 //! Tests of authentication.
 #![allow(clippy::unwrap_used)]
 
+mod cluster;
 mod endpoint;
 mod fetching;
 mod keys;

@@ -2,10 +2,11 @@
 
 use super::*;
 
+const ALLOWED: Allowed = Allowed { batch_events: 3, peer: false };
 const ID: &str = "018f4e9a-0000-7000-8000-000000000001";
 
 fn of(text: &str) -> (Corr, Result<Request>) {
-    let (corr, _, request) = read(&Bytes::copy_from_slice(text.as_bytes()), 3);
+    let (corr, _, request) = read(&Bytes::copy_from_slice(text.as_bytes()), ALLOWED);
     (corr, request)
 }
 
@@ -166,7 +167,7 @@ fn a_large_frame_is_not_kept_for_a_small_part_of_it() {
     let junk = "x".repeat(100_000);
     let around =
         Bytes::from(format!(r#"{{"op":"PUBLISH","corr":"c","topic":"t","payload":[1],"junk":"{junk}"}}"#));
-    let (corr, _, request) = read(&around, 3);
+    let (corr, _, request) = read(&around, ALLOWED);
     let Ok(Request::Publish(event)) = request else { panic!("no event") };
     assert!(!shares(&around, &corr.0.unwrap()) && !shares(&around, event.payload.as_bytes()));
     assert_eq!(event.payload.as_bytes(), b"[1]");
@@ -174,11 +175,11 @@ fn a_large_frame_is_not_kept_for_a_small_part_of_it() {
     let batch = Bytes::from(format!(
         r#"{{"op":"PUBLISH","events":[{{"topic":"t","payload":[1]}}],"junk":"{junk}"}}"#
     ));
-    let Ok(Request::PublishAll(events)) = read(&batch, 3).2 else { panic!("no batch") };
+    let Ok(Request::PublishAll(events)) = read(&batch, ALLOWED).2 else { panic!("no batch") };
     assert!(!shares(&batch, events[0].as_ref().unwrap().payload.as_bytes()));
 
     let mostly = Bytes::from(format!(r#"{{"op":"PUBLISH","topic":"t","payload":"{junk}"}}"#));
-    let Ok(Request::Publish(event)) = read(&mostly, 3).2 else { panic!("no event") };
+    let Ok(Request::Publish(event)) = read(&mostly, ALLOWED).2 else { panic!("no event") };
     assert!(shares(&mostly, event.payload.as_bytes()), "copied for nothing");
 }
 

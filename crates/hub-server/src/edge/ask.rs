@@ -1,0 +1,105 @@
+//! What a user asked for: it is asked for again whenever the group has another owner.
+
+use crate::acl::{Action, Policy, Target};
+use crate::gateway::Name;
+use hub_client::{SubscribeOptions, SubscribeRequest};
+use hub_core::{Bus, Filter, GroupRequest, Luggage, Millis, Ordering, Position, SubscribeGroup};
+use hub_proto::{Code, Error, Result, TopicName, shown};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A SUBSCRIBE with a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    /// As the user calls it.
+    pub name: Name,
+    pub group: String,
+    /// Of a list.
+    pub topics: Option<Vec<String>>,
+    pub from: Position,
+    pub options: GroupRequest,
+    pub max_in_flight: Option<usize>,
+    pub ack_timeout: Millis,
+    /// What may wait for the user, in bytes.
+    pub bytes: usize,
+}
+
+impl Ask {
+    /// To this hub's own bus.
+    pub fn here(&self, bus: &Bus) -> SubscribeGroup {
+        let subscribe = match &self.topics {
+            Some(topics) => bus.subscribe_all(&self.name.topic, topics.iter().map(String::as_str)),
+            None => bus.subscribe(&self.name.topic),
+        };
+        let member = subscribe.group(&self.group).from(self.from).options(self.options.clone());
+        let member = member.ack_timeout(self.ack_timeout).max_bytes(self.bytes);
+        match self.max_in_flight {
+            Some(max_in_flight) => member.max_in_flight(max_in_flight),
+            None => member,
+        }
+    }
+
+    /// To another hub, with what fits into the frame of what the user has; the rest is brought before.
+    pub fn there(&self, luggage: &Luggage, paused: bool) -> SubscribeRequest {
+        let GroupRequest { filter, ordering, coalesce, max_attempts } = &self.options;
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let options = SubscribeOptions {
+            from: Some(position(self.from)),
+            topics: self.topics.clone().unwrap_or_default(),
+            filter: filter.as_ref().map(wanted),
+            ordering: ordering.map(|ordering| match ordering {
+                Ordering::None => hub_client::Ordering::None,
+                Ordering::Key => hub_client::Ordering::Key,
+            }),
+            coalesce: *coalesce,
+            max_attempts: *max_attempts,
+            max_in_flight: self.max_in_flight.map(number),
+            ack_timeout: Some(Duration::from_millis(self.ack_timeout)),
+            ..SubscribeOptions::default()
+        };
+        let request = SubscribeRequest::new(&self.name.topic, Some(&self.group)).options(options);
+        let request = request.with("members", luggage.members);
+        let request = if paused { request.with("paused", true) } else { request };
+        request.with("held", events(&luggage.held)).with("settled", events(&luggage.settled))
+    }
+
+    /// A list that exists with other topics becomes this one: that takes something from whoever reads those.
+    ///
+    /// # Errors
+    /// `forbidden` unless `policy` allows to read those, too.
+    pub fn may_replace(&self, stored: &[TopicName], policy: &Policy) -> Result<()> {
+        let may = |topic: &TopicName| {
+            policy.allows(Action::Subscribe, Target::Topic(topic), Some(self.group.as_str()))
+        };
+        if self.topics.is_none() || stored.iter().all(may) {
+            return Ok(());
+        }
+        let msg = format!(
+            "the list {} with group {} has other topics, which the token does not allow to subscribe; use another label",
+            shown(&self.name.topic),
+            shown(&self.group)
+        );
+        Err(Error::new(Code::Forbidden, msg))
+    }
+}
+
+fn wanted(filter: &Filter) -> hub_client::Filter {
+    let Filter { tags, key, headers } = filter.clone();
+    hub_client::Filter { tags, key, headers: headers.into_iter().collect() }
+}
+
+pub(super) fn position(position: Position) -> hub_client::Position {
+    match position {
+        Position::Latest => hub_client::Position::Latest,
+        Position::Earliest => hub_client::Position::Earliest,
+        Position::Time(ts) => hub_client::Position::Ts(ts),
+        Position::AfterId(id) => hub_client::Position::AfterId(id),
+        Position::AfterSeq(seq) => hub_client::Position::AfterSeq(seq),
+    }
+}
+
+/// Events as hubs tell each other of them.
+pub(super) fn events(held: &[hub_core::Held]) -> Value {
+    let event = |held: &hub_core::Held| json!({"topic": held.topic.as_str(), "id": held.id, "seq": held.seq, "attempt": held.attempt});
+    Value::Array(held.iter().map(event).collect())
+}

@@ -1,0 +1,448 @@
+//! One member of a group, whichever hub serves it.
+
+use super::find::Opened;
+use super::hand::Hand;
+use super::link::Trouble;
+use super::moving::{Moving, Word};
+use super::remote::Remote;
+use super::settled::Settled;
+use super::{Ask, Counted};
+use crate::Hub;
+use crate::acl::Policy;
+use futures_util::future::BoxFuture;
+use hub_core::store::HubId;
+use hub_core::{ById, Event, Millis};
+use hub_proto::{Code, Error, EventId, Result, TopicName, limits};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A SUBSCRIBE is answered within this.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// A hub that is told of a member's end has so long to take note.
+const GOODBYE: Duration = Duration::from_secs(3);
+
+/// On the way from another hub, in milliseconds.
+const A_MOMENT: Millis = 50;
+
+/// See the module.
+pub(crate) struct Member {
+    place: Place,
+    /// What it needs to go elsewhere; `None` on a hub that is alone, and for members of other hubs.
+    roving: Option<Box<Roving>>,
+}
+
+enum Place {
+    Here(Box<ById>),
+    There(Box<Remote>),
+    Moving(Box<Moving>),
+    /// Only while it goes from one to the other.
+    Nowhere,
+}
+
+/// What a member has wherever it is.
+pub(super) struct Roving {
+    pub hub: Hub,
+    pub me: HubId,
+    pub ask: Arc<Ask>,
+    pub settled: Settled,
+    pub counted: Counted,
+    /// The user wants nothing for now.
+    pub resting: bool,
+}
+
+/// An event for the user.
+pub(crate) struct Given {
+    pub event: Arc<Event>,
+    pub attempt: u32,
+    pub max_attempts: u32,
+    /// What is left of its time to be acked.
+    pub left: Millis,
+}
+
+/// The answer to a MODACK: the time left.
+pub(crate) enum Extended {
+    Now(Result<Millis>),
+    /// The hub that serves the group says.
+    Later(BoxFuture<'static, Result<Millis>>),
+}
+
+impl Member {
+    /// Joins a group, wherever it is served. `policy` says whether a list of topics may be replaced.
+    pub async fn open(hub: Hub, ask: Ask, policy: Policy) -> Result<Self> {
+        let Some(me) = hub.bus().hub().map(|hub| hub.id) else {
+            if let Some(stored) = hub.bus().subscription(&ask.name.topic, &ask.group) {
+                ask.may_replace(&stored.topics, &policy)?;
+            }
+            let feed = ask.here(hub.bus()).open_by_id().await?;
+            return Ok(Self::here(feed));
+        };
+        let counted = hub.edge().count(&ask.group);
+        let ask = Arc::new(ask);
+        let settled = Settled::default();
+        let mut roving = Box::new(Roving { hub, me, ask, settled, counted, resting: false });
+        let mut moving = Moving::new(&roving, Hand::default(), Some(policy));
+        let opening = std::future::poll_fn(|context| moving.poll(&mut roving, context));
+        let opened = tokio::time::timeout(PATIENCE, opening).await;
+        let opened = opened.map_err(|_| moving.gave_up())??;
+        let mut member = Self { place: Place::Nowhere, roving: Some(roving) };
+        member.arrive(moving, opened);
+        Ok(member)
+    }
+
+    /// One that stays: of a hub that is alone, or of another hub, which looks for the next owner itself.
+    pub fn here(feed: ById) -> Self {
+        Self { place: Place::Here(Box::new(feed)), roving: None }
+    }
+
+    // ---- events ----
+
+    /// The next event; `ack_timeout` is the time that it has when it is from here.
+    pub fn poll_recv(&mut self, ack_timeout: Millis, context: &mut Context<'_>) -> Poll<Result<Given>> {
+        loop {
+            let trouble = match &mut self.place {
+                Place::Here(feed) => match ready!(feed.poll_recv(context)) {
+                    Ok(handed) => {
+                        let given = Given {
+                            event: handed.event,
+                            attempt: handed.attempt,
+                            max_attempts: handed.max_attempts,
+                            left: ack_timeout,
+                        };
+                        return Poll::Ready(Ok(given));
+                    }
+                    Err(error) => self.ended_here(error),
+                },
+                Place::There(remote) => match ready!(remote.poll_recv(context)) {
+                    Ok(came) => {
+                        let given = Given {
+                            event: came.event,
+                            attempt: came.attempt,
+                            max_attempts: came.max_attempts,
+                            // What it took to come here is not worth a word.
+                            left: if came.left + A_MOMENT >= ack_timeout { ack_timeout } else { came.left },
+                        };
+                        return Poll::Ready(Ok(given));
+                    }
+                    Err(trouble) => trouble,
+                },
+                Place::Moving(_) => {
+                    ready!(self.poll_move(context))?;
+                    continue;
+                }
+                Place::Nowhere => return Poll::Pending,
+            };
+            self.troubled(trouble)?;
+        }
+    }
+
+    /// Does what has to be done while the user takes no events: follows the group to another owner. Ready when the
+    /// subscription has ended.
+    pub fn tend(&mut self, context: &mut Context<'_>) -> Poll<Error> {
+        loop {
+            let trouble = match &mut self.place {
+                _ if self.roving.is_none() => return Poll::Pending,
+                Place::Here(feed) => {
+                    let error = ready!(feed.poll_ended(context));
+                    self.ended_here(error)
+                }
+                Place::There(remote) => ready!(remote.tend(context)),
+                Place::Moving(_) => match ready!(self.poll_move(context)) {
+                    Ok(()) => continue,
+                    Err(error) => return Poll::Ready(error),
+                },
+                Place::Nowhere => return Poll::Pending,
+            };
+            if let Err(error) = self.troubled(trouble) {
+                return Poll::Ready(error);
+            }
+        }
+    }
+
+    /// Of a subscription of this hub's own: it ends, or goes on elsewhere.
+    fn ended_here(&self, error: Error) -> Trouble {
+        match error.code {
+            Code::NotOwner if self.roving.is_some() => Trouble::Again(error.msg),
+            _ => Trouble::Ended(error),
+        }
+    }
+
+    fn troubled(&mut self, trouble: Trouble) -> Result<()> {
+        match trouble {
+            Trouble::Ended(error) => Err(error),
+            Trouble::Again(why) => {
+                self.set_out(&why);
+                Ok(())
+            }
+        }
+    }
+
+    /// Leaves the place where it is, with what the user has in hand.
+    fn set_out(&mut self, why: &str) {
+        let Some(roving) = &self.roving else { return };
+        let (topic, group) = (&roving.ask.name.topic, &roving.ask.group);
+        tracing::debug!(%topic, %group, %why, "a member looks for the owner of its group");
+        let far = Instant::now() + Duration::from_millis(limits::MAX_DELAY_MS);
+        let hand = match std::mem::replace(&mut self.place, Place::Nowhere) {
+            Place::Here(feed) => {
+                let held = feed.held();
+                feed.close();
+                Hand::of(held, far)
+            }
+            Place::There(remote) => {
+                let mut hand = remote.into_hand();
+                hand.sweep();
+                hand.set_until(far);
+                hand
+            }
+            moving => {
+                self.place = moving;
+                return;
+            }
+        };
+        self.place = Place::Moving(Box::new(Moving::new(roving, hand, None)));
+    }
+
+    fn poll_move(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let (Place::Moving(moving), Some(roving)) = (&mut self.place, &mut self.roving) else {
+            return Poll::Ready(Ok(()));
+        };
+        let opened = ready!(moving.poll(roving, context))?;
+        if let Place::Moving(moving) = std::mem::replace(&mut self.place, Place::Nowhere) {
+            self.arrive(*moving, opened);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Goes on at the owner, and says there what the user said on the way.
+    fn arrive(&mut self, moving: Moving, opened: Opened) {
+        let Some(roving) = &self.roving else { return };
+        let Moving { mut hand, words, was_resting, .. } = moving;
+        self.place = match opened {
+            Opened::Here(feed) => {
+                // It may have changed on the way.
+                set_paused(&feed, roving.resting);
+                Place::Here(feed)
+            }
+            Opened::There(owner, connection, deliveries) => {
+                hand.set_until(Instant::now() + Duration::from_millis(roving.ask.ack_timeout));
+                let gone = Box::pin(roving.hub.bus().gone(owner));
+                let (bytes, resting) = (roving.ask.bytes, roving.resting);
+                let mut remote = Remote::new(gone, (connection, deliveries), hand, bytes, was_resting);
+                remote.rest(resting);
+                Place::There(Box::new(remote))
+            }
+        };
+        for (id, word) in words {
+            match &mut self.place {
+                Place::Here(feed) => repeat(feed, id, word),
+                Place::There(remote) => remote.repeat(id, word),
+                Place::Moving(_) | Place::Nowhere => {}
+            }
+        }
+    }
+
+    /// Gives the user nothing more for now, or goes on.
+    pub fn rest(&mut self, resting: bool) {
+        if let Some(roving) = &mut self.roving {
+            roving.resting = resting;
+        }
+        match &mut self.place {
+            Place::Here(feed) => set_paused(feed, resting),
+            Place::There(remote) => remote.rest(resting),
+            Place::Moving(_) | Place::Nowhere => {}
+        }
+    }
+
+    // ---- settling ----
+
+    /// The topic of the event `id`, if the user has it in hand.
+    pub fn topic_of(&self, id: EventId) -> Option<&TopicName> {
+        match &self.place {
+            Place::Here(feed) => feed.topic_of(id),
+            Place::There(remote) => remote.hand().topic_of(id),
+            Place::Moving(moving) => moving.topic_of(id),
+            Place::Nowhere => None,
+        }
+    }
+
+    /// Settles the event `id`.
+    pub fn ack(&mut self, id: EventId, attempt: Option<u32>) -> Result<()> {
+        loop {
+            let acked = match (&mut self.place, &self.roving) {
+                (Place::Here(feed), None) => return feed.ack(id, attempt),
+                (Place::Here(feed), Some(_)) => {
+                    let held = feed.held_of(id);
+                    match feed.ack(id, attempt) {
+                        Ok(()) => held,
+                        Err(error) => {
+                            self.refused_here(error)?;
+                            continue;
+                        }
+                    }
+                }
+                (Place::There(remote), _) => Some(remote.ack(id, attempt)?),
+                (Place::Moving(moving), _) => Some(moving.say(id, attempt, Word::Ack(attempt))?),
+                (Place::Nowhere, _) => None,
+            };
+            if let (Some(held), Some(roving)) = (acked, &mut self.roving) {
+                roving.settled.push(held);
+            }
+            return Ok(());
+        }
+    }
+
+    /// Hands the event `id` back as failed.
+    pub fn nack(
+        &mut self,
+        id: EventId,
+        attempt: Option<u32>,
+        delay: Option<Millis>,
+        reason: &str,
+    ) -> Result<()> {
+        if let Some(delay) = delay {
+            check_delay("delay_ms", delay)?;
+        }
+        loop {
+            match &mut self.place {
+                Place::Here(feed) => match feed.nack(id, attempt, delay, reason) {
+                    Err(error) => self.refused_here(error)?,
+                    Ok(()) => return Ok(()),
+                },
+                Place::There(remote) => return remote.nack(id, attempt, delay, reason),
+                Place::Moving(moving) => {
+                    let word = Word::Nack(attempt, delay, reason.to_owned());
+                    return moving.say(id, attempt, word).map(drop);
+                }
+                Place::Nowhere => return Ok(()),
+            }
+        }
+    }
+
+    /// Puts the deadline of the event `id` off.
+    pub fn extend(&mut self, id: EventId, attempt: Option<u32>, extend: Millis) -> Extended {
+        if let Err(error) = check_delay("extend_ms", extend) {
+            return Extended::Now(Err(error));
+        }
+        loop {
+            let extended = match &mut self.place {
+                Place::Here(feed) => match feed.extend(id, attempt, extend) {
+                    Ok(left) => Ok(left),
+                    Err(error) => match self.refused_here(error) {
+                        Ok(()) => continue,
+                        Err(error) => Err(error),
+                    },
+                },
+                Place::There(remote) => match remote.extend(id, attempt, extend) {
+                    Ok(answer) => return Extended::Later(answer),
+                    Err(error) => Err(error),
+                },
+                // The next owner begins the time anew, and hears of this.
+                Place::Moving(moving) => {
+                    moving.say(id, attempt, Word::Extend(attempt, extend)).map(|_| extend)
+                }
+                Place::Nowhere => Ok(extend),
+            };
+            return Extended::Now(extended);
+        }
+    }
+
+    /// Another hub has the group, and nobody has noticed yet: then it is said on the way there.
+    fn refused_here(&mut self, error: Error) -> Result<()> {
+        match error.code {
+            Code::NotOwner if self.roving.is_some() => {
+                self.set_out(&error.msg);
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Events that never reached the user of another hub.
+    pub fn unsent(&mut self, id: EventId, attempt: Option<u32>) -> Result<()> {
+        match &mut self.place {
+            Place::Here(feed) => feed.unsent(id, attempt),
+            _ => Ok(()),
+        }
+    }
+
+    /// Forgets acks that are saved by now. For a member that has been quiet.
+    pub fn tidy(&mut self) {
+        if let Some(roving) = &mut self.roving {
+            roving.settled.forget(Instant::now());
+        }
+    }
+
+    // ---- the end ----
+
+    /// Leaves the group; nothing counts as failed. Answers what is still to be waited for.
+    pub fn leave(self) -> Option<BoxFuture<'static, ()>> {
+        match self.place {
+            Place::Here(feed) => {
+                feed.close();
+                None
+            }
+            Place::There(remote) => Some(Box::pin(in_time(remote.unsubscribe()))),
+            Place::Moving(_) | Place::Nowhere => None,
+        }
+    }
+
+    /// The same, without waiting.
+    pub fn close(self) {
+        let tracker = self.roving.as_ref().map(|roving| roving.hub.sessions().clone());
+        if let (Some(leaving), Some(tracker)) = (self.leave(), tracker) {
+            tracker.spawn(leaving);
+        }
+    }
+
+    /// The user has vanished: the event that it has had for longest may be what killed it.
+    pub fn vanish(self) {
+        match self.place {
+            // That is what a member that is dropped does.
+            Place::Here(feed) => drop(feed),
+            Place::There(remote) => {
+                if let Some(roving) = &self.roving {
+                    roving.hub.sessions().spawn(in_time(remote.release()));
+                }
+            }
+            Place::Moving(_) | Place::Nowhere => {}
+        }
+    }
+
+    /// A member of another hub has vanished there, with this event to blame.
+    pub fn release(self, blame: Option<EventId>) {
+        if let Place::Here(feed) = self.place {
+            feed.vanish(blame);
+        }
+    }
+}
+
+async fn in_time(leaving: impl Future<Output = ()>) {
+    let _ = tokio::time::timeout(GOODBYE, leaving).await;
+}
+
+fn set_paused(feed: &ById, paused: bool) {
+    match paused {
+        true => feed.subscription().pause(),
+        false => feed.subscription().resume(),
+    }
+}
+
+fn repeat(feed: &mut ById, id: EventId, word: Word) {
+    // Events that are not held any more are nobody's fault.
+    let _ = match word {
+        Word::Ack(attempt) => feed.ack(id, attempt),
+        Word::Nack(attempt, delay, reason) => feed.nack(id, attempt, delay, &reason),
+        Word::Extend(attempt, extend) => feed.extend(id, attempt, extend).map(drop),
+    };
+}
+
+/// Refuses what is longer than a lease may last.
+fn check_delay(name: &str, millis: Millis) -> Result<()> {
+    if millis > limits::MAX_DELAY_MS {
+        let max = limits::MAX_DELAY_MS;
+        return Err(Error::bad_request(format!("{name} is {millis}; it must be at most {max} (12 hours)")));
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! The owner's side of members that are connected to other hubs.
+
+use super::request::{BROUGHT, Brought, Corr, Ids, Name, PeerRequest, Request};
+use super::session::{Done, Session};
+use super::subscriptions::Feed;
+use crate::auth::Secret;
+use crate::auth::cluster::is_hubs;
+use crate::edge::{Act, Ask, Member, act_here};
+use futures_util::future::BoxFuture;
+use hub_core::store::HubId;
+use hub_core::{Luggage, Owner, Position};
+use hub_proto::{Code, Error, Result, TopicName};
+
+impl Session {
+    /// The hub at the other end, if it is one.
+    pub(super) fn peer(&self) -> Option<HubId> {
+        self.who.as_ref().and_then(|who| who.identity.peer)
+    }
+
+    /// Which hub a token is of; `None` if it is no hub's. Such a token is tried with no other key.
+    pub(super) fn identify_hub(&self, token: Option<&Secret>) -> Option<Result<HubId>> {
+        let token = token.map(Secret::expose).filter(|token| is_hubs(token))?;
+        let me = self.hub.bus().hub().map(|hub| hub.id);
+        let Some((me, key)) = me.zip(self.hub.edge().key.as_ref()) else {
+            let msg = "this hub has no others beside it, so it takes no tokens of hubs";
+            return Some(Err(Error::new(Code::JwtInvalid, msg)));
+        };
+        if self.who.is_some() {
+            let msg = "a hub says once who it is; open another connection";
+            return Some(Err(Error::new(Code::JwtInvalid, msg)));
+        }
+        Some(key.peer(token, me, self.hub.bus().now()))
+    }
+
+    /// Hubs ask for members of groups, and nothing that a user needs a token for.
+    pub(super) fn may_hub_ask(&self, request: &Request) -> Result<()> {
+        let is_users = match request {
+            Request::Publish(_) | Request::PublishAll(_) | Request::Auth { .. } => true,
+            Request::Subscribe(name, _) => name.group.is_none(),
+            _ => false,
+        };
+        if self.peer().is_some() && is_users {
+            let msg = "a hub's connection is for members of groups; users have connections of their own";
+            return Err(Error::new(Code::Forbidden, msg));
+        }
+        Ok(())
+    }
+
+    /// Opens a member for another hub. If a third one owns the group by now, that is answered, and never followed.
+    pub(super) fn open_for(
+        &mut self,
+        hub: HubId,
+        ask: &Ask,
+        brought: Brought,
+    ) -> BoxFuture<'static, Result<Member>> {
+        let Brought { mut held, mut settled, members, paused } = brought;
+        let before = std::mem::take(&mut self.brought);
+        held.extend(before.held);
+        settled.extend(before.settled);
+        let member = ask.here(self.hub.bus());
+        Box::pin(async move {
+            let luggage = Luggage { hub, members, held, settled };
+            let feed = member.bringing(luggage).open_by_id().await?;
+            if paused {
+                feed.subscription().pause();
+            }
+            Ok(Member::here(feed))
+        })
+    }
+
+    pub(super) fn handle_peer(&mut self, corr: Corr, request: PeerRequest) {
+        match request {
+            PeerRequest::Bring(brought) => {
+                let kept = &mut self.brought;
+                if kept.held.len() + brought.held.len() > BROUGHT
+                    || kept.settled.len() + brought.settled.len() > BROUGHT
+                {
+                    let msg = format!("a member brings along at most {BROUGHT} events of each kind");
+                    return self.refuse(&corr, &Error::too_large(msg));
+                }
+                kept.held.extend(brought.held);
+                kept.settled.extend(brought.settled);
+                self.ok(&corr);
+            }
+            PeerRequest::Release(name, blame) => {
+                if let Some(slot) = self.subscriptions.remove(&name)
+                    && let Feed::Group(feed) = slot.feed
+                {
+                    feed.release(blame);
+                }
+                self.ok(&corr);
+            }
+            PeerRequest::Return { of, ids, attempt } => {
+                let ids = match ids {
+                    Ids::One(id) => vec![id],
+                    Ids::Several(ids) => ids,
+                };
+                if let Some((_, slot)) = self.subscriptions.named(&of)
+                    && let Feed::Group(feed) = &mut slot.feed
+                {
+                    // Those that are not held any more have gone back already.
+                    ids.into_iter().for_each(|id| drop(feed.unsent(id, attempt)));
+                }
+                if corr.0.is_some() {
+                    self.ok(&corr);
+                }
+            }
+            PeerRequest::List(name) => self.list(corr, name),
+            PeerRequest::Seek(name, to) => self.act_for_hub(corr, name, move |name| seek(&name, to)),
+            PeerRequest::Delete(name, is_list) => self.act_for_hub(corr, name, move |name| {
+                Ok(if is_list { Act::DeleteList(name.topic) } else { Act::Delete(name.topic) })
+            }),
+        }
+    }
+
+    /// Answers which topics a list has, if this hub owns its group.
+    fn list(&mut self, corr: Corr, name: Name) {
+        let hub = self.hub.clone();
+        self.job = Some(Box::pin(async move {
+            let group = name.group.unwrap_or_default();
+            let listed = match hub.bus().owner_of(&group).await {
+                Ok(Owner::Here) => {
+                    Ok(hub.bus().subscription(&name.topic, &group).map(|record| record.topics))
+                }
+                Ok(Owner::There(_)) => Err(not_owner(&group)),
+                Err(error) => Err(error),
+            };
+            Done::Listed(corr, listed.map(|topics| topics.filter(|topics| !topics.is_empty())))
+        }));
+    }
+
+    fn act_for_hub(&mut self, corr: Corr, name: Name, act: impl FnOnce(Name) -> Result<Act>) {
+        let group = name.group.clone().unwrap_or_default();
+        let act = match act(name) {
+            Ok(act) => act,
+            Err(error) => return self.refuse(&corr, &error),
+        };
+        let bus = self.hub.bus().clone();
+        self.job = Some(Box::pin(async move { Done::Acted(corr, act_here(&bus, &group, &act).await) }));
+    }
+}
+
+fn seek(name: &Name, to: Position) -> Result<Act> {
+    TopicName::readable(&name.topic).map(|topic| Act::Seek(topic, to))
+}
+
+fn not_owner(group: &str) -> Error {
+    Error::new(Code::NotOwner, format!("another hub serves group {group}; look again"))
+}
