@@ -92,7 +92,9 @@ impl Line {
 
     /// Where a subscription without a group goes on. Only the places of one topic can be compared.
     fn seen(&self, delivered: &Delivered) {
-        if delivered.name.group.is_none() && *delivered.name.topic == **delivered.event.topic() {
+        let one_topic =
+            self.request.options.topics.is_empty() && *delivered.name.topic == **delivered.event.topic();
+        if delivered.name.group.is_none() && one_topic {
             self.state.lock().last_seq = Some(delivered.event.seq());
         }
     }
@@ -106,6 +108,11 @@ fn naming(name: &Name) -> serde_json::Value {
 }
 
 /// Events of a topic, a pattern or a list. Dropping it ends the subscription, and hands back what is in hand.
+///
+/// When the connection was away, a group goes on where it was: what was in hand comes again. Without a group a topic goes on
+/// behind the last event that was taken. A pattern or a list, of which places cannot be compared, begins again where it
+/// began: with [`Position::Earliest`] events come again, with [`Position::Latest`] some may be missed, which is told as
+/// [`Received::Lagged`].
 #[must_use = "a subscription that is dropped ends"]
 pub struct Subscription {
     line: Arc<Line>,
@@ -194,10 +201,11 @@ impl Subscription {
         state.tries = 0;
         let resumed = state.last_seq.is_some() || state.connections == 1;
         drop(state);
-        let grouped = self.line.request.name.group.is_some();
         self.current = Some(next?);
+        let SubscribeRequest { name, options, .. } = &self.line.request;
+        let live = name.group.is_none() && matches!(options.from, None | Some(Position::Latest));
         let lagged = Received::Lagged { topic: None, missed: 0 };
-        Poll::Ready(Ok((!grouped && !resumed).then_some(lagged)))
+        Poll::Ready(Ok((live && !resumed).then_some(lagged)))
     }
 
     /// The connection or the hub has ended it. It goes on if that passes.

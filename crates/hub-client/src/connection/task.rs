@@ -56,6 +56,16 @@ pub(super) enum Command {
     Close,
 }
 
+/// How far a round of writing came.
+enum Written {
+    /// There is nothing more that could be written.
+    All,
+    /// There may be more: it has to be flushed first.
+    UntilFull,
+    /// All, and this side wants to close.
+    ToClose,
+}
+
 pub(super) struct Task {
     socket: Socket,
     commands: mpsc::Receiver<Command>,
@@ -146,22 +156,31 @@ impl Task {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Closed> {
         self.later.waker.register(context.waker());
         loop {
-            let close = self.write(context);
-            match self.flush(context) {
-                // The last words are out, or will never be.
-                Ok(flushed) if close && flushed => return Poll::Ready(Closed::Here),
-                Ok(_) => {}
-                Err(error) => return Poll::Ready(lost(error)),
+            let written = self.write(context);
+            let flushed = self.flush(context);
+            let read = match (&flushed, self.read(context)) {
+                // What the hub has said last explains best why it takes nothing more.
+                (Err(_), Err(closed @ Closed::Hub { .. })) => return Poll::Ready(closed),
+                (Err(_), _) => 0,
+                (Ok(_), Ok(read)) => read,
+                (Ok(_), Err(closed)) => return Poll::Ready(closed),
+            };
+            match (written, flushed) {
+                (_, Err(error)) => return Poll::Ready(lost(error)),
+                // The last words are out.
+                (Written::ToClose, Ok(true)) => return Poll::Ready(Closed::Here),
+                // There is room again.
+                (Written::UntilFull, Ok(true)) => continue,
+                _ => {}
             }
-            match self.read(context) {
-                Ok(0) => break,
-                // An answer may have made room for a command, and a ping wants its pong.
-                Ok(ROUND) => {
+            match read {
+                0 => break,
+                ROUND => {
                     context.waker().wake_by_ref();
                     break;
                 }
-                Ok(_) => {}
-                Err(closed) => return Poll::Ready(closed),
+                // An answer may have made room for a command, and a ping wants its pong.
+                _ => {}
             }
         }
         self.watch_the_time(context)
@@ -169,17 +188,21 @@ impl Task {
 
     // ---- writing ----
 
-    /// Writes what there is to write, as far as there is room; whether this side wants to close.
-    fn write(&mut self, context: &mut Context<'_>) -> bool {
+    /// Writes what there is to write, as far as there is room.
+    fn write(&mut self, context: &mut Context<'_>) -> Written {
         self.write_later();
-        while self.out_bytes < OUT_BYTES && self.waiting.len() < UNDER_WAY {
+        while self.out_bytes < OUT_BYTES {
+            if self.waiting.len() >= UNDER_WAY {
+                // Until an answer has come.
+                return Written::All;
+            }
             match self.commands.poll_recv(context) {
-                Poll::Pending => return false,
+                Poll::Pending => return Written::All,
                 Poll::Ready(None | Some(Command::Close)) => {
                     self.write_later();
                     // Nothing that comes now is sent.
                     self.commands.close();
-                    return true;
+                    return Written::ToClose;
                 }
                 Poll::Ready(Some(command)) => {
                     // An ack that was said before an UNSUBSCRIBE goes before it.
@@ -188,7 +211,7 @@ impl Task {
                 }
             }
         }
-        false
+        Written::UntilFull
     }
 
     fn carry_out(&mut self, command: Command) {

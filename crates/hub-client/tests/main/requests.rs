@@ -83,6 +83,22 @@ async fn a_refusal_says_what_the_hub_said() {
 }
 
 #[tokio::test]
+async fn more_than_goes_out_at_once_goes_out_without_a_word_of_the_hub() {
+    let hub = FakeHub::start().await;
+    let (connection, mut peer) = hub.pair().await;
+    let text = "x".repeat(32 << 10);
+    let large = NewEvent::new(TopicName::parse("t").unwrap(), Payload::of(&text).unwrap());
+    // All of them wait for the task before it has its first turn.
+    let mut answers = Vec::new();
+    for _ in 0..200 {
+        answers.push(connection.submit(&large).await.unwrap());
+    }
+    for _ in 0..200 {
+        peer.expect("PUBLISH").await;
+    }
+}
+
+#[tokio::test]
 async fn a_hub_that_writes_before_it_reads_does_not_block_a_client_that_does_the_same() {
     let hub = FakeHub::start().await;
     let (connection, mut peer) = hub.pair().await;

@@ -87,6 +87,24 @@ async fn a_reader_of_a_pattern_is_told_that_it_may_have_missed_something() {
 }
 
 #[tokio::test]
+async fn the_places_of_a_list_are_not_compared_whatever_its_label() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = hub.client(hub.builder()).await;
+    let options = SubscribeOptions { topics: vec!["a".into(), "b".into()], ..Default::default() };
+    let (list, _) =
+        soon(async { tokio::join!(client.subscribe("a", None, options), peer.subscribed()) }).await;
+    let mut list = list.unwrap();
+    for (topic, seq) in [("a", 7), ("b", 3)] {
+        let event = json!({"id": crate::hub::id(seq), "seq": seq, "ts": 1, "topic": topic, "payload": 1});
+        peer.send(json!({"op": "EVENT", "topic": "a", "event": event})).await;
+        assert_eq!(message(&mut list).await.event().seq(), seq);
+    }
+    drop(peer);
+    let mut peer = hub.welcome().await;
+    assert_eq!(peer.subscribed().await["opts"], json!({"topics": ["a", "b"]}));
+}
+
+#[tokio::test]
 async fn a_refusal_ends_a_subscription_unless_it_passes() {
     let hub = FakeHub::start().await;
     let (client, mut peer) = hub.client(hub.builder()).await;
