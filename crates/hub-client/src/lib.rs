@@ -23,3 +23,8 @@ pub use hub_proto::{Code, Event, EventId, NewEvent, Payload, PublishOptions, Top
 pub use options::{Filter, Name, Ordering, Position, SubscribeOptions, SubscribeRequest, WhenFull};
 pub use receipt::{Durability, Receipt};
 pub use target::{Target, shown};
+
+/// The examples of the client's page compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/client.md")]
+struct Page;

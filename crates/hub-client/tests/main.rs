@@ -15,5 +15,7 @@ mod requests;
 mod resubscribing;
 #[path = "main/subscriptions.rs"]
 mod subscriptions;
+#[path = "main/tls.rs"]
+mod tls;
 #[path = "main/tokens.rs"]
 mod tokens;

@@ -26,6 +26,11 @@ impl Answer {
         })
     }
 
+    #[cfg(test)]
+    pub(crate) fn of(text: &str) -> Self {
+        Self(text.into())
+    }
+
     /// The whole frame, as text.
     pub fn text(&self) -> &str {
         &self.0

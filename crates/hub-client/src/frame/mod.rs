@@ -1,5 +1,7 @@
 //! Frames as text: what is sent, and what comes.
 
+#[cfg(test)]
+mod fixtures;
 mod incoming;
 mod outgoing;
 
