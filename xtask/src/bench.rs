@@ -14,11 +14,13 @@ usage: cargo xtask bench NAME [--json] [ARGS...]
 
   bus    the bus in one process: publish, deliver, ack
   store  the embedded store on a disk, beside what that disk can do
+  wire   the hub over sockets, beside publishers in its own process and bare axum
+  mongo  hubs on MongoDB, beside what its driver does by itself
 
 With --json each figure is one line of JSON. Other arguments go to the benchmark, which has a --help of its own:
 `cargo xtask bench NAME --help`.";
 
-const NAMES: [&str; 2] = ["bus", "store"];
+const NAMES: [&str; 4] = ["bus", "store", "wire", "mongo"];
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {

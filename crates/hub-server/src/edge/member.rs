@@ -180,7 +180,8 @@ impl Member {
 
     /// Leaves the place where it is, with what the user has in hand.
     fn set_out(&mut self, why: &str) {
-        let Some(roving) = &self.roving else { return };
+        let Some(roving) = &mut self.roving else { return };
+        roving.settled.wait();
         let (topic, group) = (&roving.ask.name.topic, &roving.ask.group);
         tracing::debug!(%topic, %group, %why, "a member looks for the owner of its group");
         let far = Instant::now() + Duration::from_millis(limits::MAX_DELAY_MS);
@@ -217,7 +218,8 @@ impl Member {
 
     /// Goes on at the owner, and says there what the user said on the way.
     fn arrive(&mut self, moving: Moving, opened: Opened) {
-        let Some(roving) = &self.roving else { return };
+        let Some(roving) = &mut self.roving else { return };
+        roving.settled.told();
         let Moving { mut hand, words, was_resting, .. } = moving;
         self.place = match opened {
             Opened::Here(feed) => {

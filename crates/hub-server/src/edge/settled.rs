@@ -14,6 +14,8 @@ const MOST: usize = 10_000;
 #[derive(Default)]
 pub(super) struct Settled {
     acks: VecDeque<(Instant, Held)>,
+    /// There is no owner to tell: nothing is forgotten until there is one.
+    waits: bool,
 }
 
 impl Settled {
@@ -26,8 +28,24 @@ impl Settled {
         self.acks.push_back((now, held));
     }
 
+    /// The owner is gone, and may not have saved what is here.
+    pub fn wait(&mut self) {
+        self.forget(Instant::now());
+        self.waits = true;
+    }
+
+    /// An owner has been told; it saves that as any ack.
+    pub fn told(&mut self) {
+        let now = Instant::now();
+        self.waits = false;
+        self.acks.iter_mut().for_each(|(at, _)| *at = now);
+    }
+
     /// Forgets what has been saved by now.
     pub fn forget(&mut self, now: Instant) {
+        if self.waits {
+            return;
+        }
         while self.acks.front().is_some_and(|(at, _)| now.duration_since(*at) > KEPT) {
             self.acks.pop_front();
         }
@@ -39,5 +57,41 @@ impl Settled {
     pub fn list(&mut self) -> Vec<Held> {
         self.forget(Instant::now());
         self.acks.iter().map(|(_, held)| held.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hub_proto::EventId;
+
+    fn held(seq: u64) -> Held {
+        let id = EventId::derived(&[&seq.to_be_bytes()]);
+        Held { topic: "t".parse().expect("a name"), id, seq, attempt: 1 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_ack_is_kept_until_its_owner_has_saved_it() {
+        let mut settled = Settled::default();
+        settled.push(held(1));
+        tokio::time::sleep(KEPT / 2).await;
+        settled.push(held(2));
+        tokio::time::sleep(KEPT / 2 + Duration::from_millis(1)).await;
+        assert_eq!(settled.list(), [held(2)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_forgotten_while_there_is_no_owner() {
+        let mut settled = Settled::default();
+        settled.push(held(1));
+        settled.wait();
+        settled.push(held(2));
+        tokio::time::sleep(KEPT * 10).await;
+        assert_eq!(settled.list(), [held(1), held(2)]);
+        settled.told();
+        tokio::time::sleep(KEPT / 2).await;
+        assert_eq!(settled.list(), [held(1), held(2)], "the next owner has to save them, too");
+        tokio::time::sleep(KEPT).await;
+        assert_eq!(settled.list(), []);
     }
 }
