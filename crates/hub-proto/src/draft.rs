@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::event::{KeyPart, Parts, content_id};
+use crate::event::{KeyPart, Parts, content_id, extras_of};
 use crate::json::{write_str, write_u64};
 use crate::{Event, EventId, Key, NewEvent, PublishOptions, TopicName, header};
 
@@ -94,6 +94,20 @@ impl Draft {
     /// Whether it deletes its key on a compacted topic: a key and a payload of `null`.
     pub fn is_tombstone(&self) -> bool {
         self.parts.is_tombstone(&self.json)
+    }
+
+    /// Headers, tags, causes and session of its publisher, read back from the JSON; `None` if it has none of them, as most
+    /// have.
+    ///
+    /// ```
+    /// use hub_proto::{Draft, EventId, NewEvent};
+    /// let event = NewEvent::from_wire(br#"{"topic":"a","payload":1,"opts":{"key":"k","tags":["x"]}}"#)?;
+    /// let draft = Draft::encode(event, EventId::from_bytes([1; 16]), 5);
+    /// assert_eq!(draft.extras().map(|extras| extras.tags), Some(vec!["x".to_owned()]));
+    /// # Ok::<(), hub_proto::Error>(())
+    /// ```
+    pub fn extras(&self) -> Option<PublishOptions> {
+        extras_of(&self.json, &self.parts)
     }
 
     /// Bytes of the JSON, about: without the digits to come.

@@ -285,6 +285,12 @@ pub(crate) fn hash_of(key: &str) -> u64 {
     STATE.hash_one(key)
 }
 
+/// Everything between key and payload, if there is something.
+pub(crate) fn extras_of(json: &[u8], parts: &Parts) -> Option<PublishOptions> {
+    // Unreadable only if what wrote them and what reads them differ: then a record without them is the best that is left.
+    layout::extras(json, parts).map(|json| layout::read_extras(json).unwrap_or_default())
+}
+
 /// A hash of a key and a payload, the latter as JSON.
 pub(crate) fn content_id(key: Option<&str>, payload: &[u8]) -> EventId {
     let canonical = json::canonical(payload);

@@ -12,11 +12,13 @@ pub(in super::super) async fn tombstones_go_after_their_grace(lab: Lab) {
     let bus = lab.bus_with(compacted()).await;
     fill_keyed(&bus, "t", [("a", 1), ("b", 2)]).await;
     bus.publish("t", json!(null)).key("a").await.unwrap();
+    // A store may keep the newest record, whatever it is: the numbering goes by it.
+    fill_keyed(&bus, "t", [("c", 3)]).await;
     bus.clean("t").await.unwrap();
-    assert_eq!(bus.bounds("t").await.unwrap().events, 2, "b, and the tombstone of a");
+    assert_eq!(bus.bounds("t").await.unwrap().events, 3, "b, the tombstone of a, and c");
     lab.clock().jump(DAY as i64 + 1);
     bus.clean("t").await.unwrap();
-    assert_eq!(stored(&bus, "t").await, [2]);
+    assert_eq!(stored(&bus, "t").await, [2, 4]);
     assert_eq!(bus.latest_by_key("t", &["a"]).await.unwrap(), [None]);
 }
 

@@ -1,0 +1,84 @@
+//! Ids of events that were cleaned away: the collection `dedupe`.
+//!
+//! ```text
+//! { _id: {topic, id: UUID}, topic, seq, ts, committed, content: UUID }
+//! ```
+//! `content` is [`Event::content`](hub_proto::Event::content), a hash of key and payload.
+
+use crate::db::Db;
+use crate::document::signed;
+use crate::error::Trouble;
+use crate::topics::number;
+use futures_util::TryStreamExt;
+use hub_core::Millis;
+use hub_core::store::{Appended, Durability};
+use hub_proto::{Draft, Event, EventId, TopicName};
+use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Binary, Bson, Document, doc};
+
+/// What is left of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Past {
+    pub id: EventId,
+    pub seq: u64,
+    pub ts: Millis,
+    pub content: EventId,
+}
+
+impl Past {
+    /// The answer to who publishes it again.
+    pub fn known(&self, draft: &Draft) -> Appended {
+        let same = self.content == draft.content();
+        Appended::Known { seq: self.seq, ts: self.ts, same, durability: Durability::Majority }
+    }
+}
+
+/// A UUID as the database has it.
+pub fn uuid(id: EventId) -> Bson {
+    Bson::Binary(Binary { subtype: BinarySubtype::Uuid, bytes: id.to_bytes().to_vec() })
+}
+
+/// What is remembered of an event that goes.
+pub fn document(event: &Event) -> Document {
+    doc! {
+        "_id": { "topic": event.topic().as_str(), "id": uuid(event.id()) },
+        "topic": event.topic().as_str(),
+        "seq": signed(event.seq()),
+        "ts": signed(event.ts()),
+        "committed": signed(event.committed()),
+        "content": uuid(event.content()),
+    }
+}
+
+/// Looks ids up.
+pub async fn look_up(db: &Db, topic: &TopicName, ids: &[EventId]) -> Result<Vec<Past>, Trouble> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let wanted: Vec<Document> =
+        ids.iter().map(|&id| doc! { "topic": topic.as_str(), "id": uuid(id) }).collect();
+    let found =
+        async { db.dedupe.find(doc! { "_id": { "$in": wanted } }).await?.try_collect::<Vec<_>>().await };
+    let found = db.call(found).await?;
+    found.iter().map(|document| read(topic, document)).collect()
+}
+
+fn read(topic: &TopicName, document: &Document) -> Result<Past, Trouble> {
+    let id = document.get_document("_id").ok().and_then(|id| uuid_in(id, "id"));
+    match (id, uuid_in(document, "content")) {
+        (Some(id), Some(content)) => {
+            Ok(Past { id, seq: number(document, "seq"), ts: number(document, "ts"), content })
+        }
+        _ => Err(Trouble::Damaged(format!(
+            "an entry of topic {topic} in the collection of cleaned ids is incomplete"
+        ))),
+    }
+}
+
+/// A UUID of a document.
+fn uuid_in(document: &Document, name: &str) -> Option<EventId> {
+    match document.get(name) {
+        Some(Bson::Binary(binary)) => binary.bytes.as_slice().try_into().ok().map(EventId::from_bytes),
+        _ => None,
+    }
+}

@@ -1,0 +1,160 @@
+//! What a hub knows of one topic's end, and how sure it is.
+
+use crate::db::Db;
+use crate::document;
+use crate::error::Trouble;
+use crate::topics::Cleaned;
+use hub_core::Millis;
+use hub_core::store::{StoreError, StoreResult};
+use hub_proto::TopicName;
+use mongodb::ClientSession;
+use mongodb::bson::doc;
+use parking_lot::Mutex;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long anything that was read is relied on.
+pub const TRUST: Duration = Duration::from_secs(60);
+/// A conflict is remembered this long.
+const CONFLICT: Duration = Duration::from_secs(2);
+/// Nobody pauses longer.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// The end of a topic's log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tail {
+    /// The highest seq; 0 without events.
+    pub seq: u64,
+    /// Its commit time.
+    pub committed: Millis,
+    /// Bytes of the log up to its end.
+    pub end: u64,
+    /// When the question was asked that this is the answer to.
+    pub known_at: Duration,
+}
+
+/// One topic, as this hub writes to it.
+#[derive(Debug)]
+pub struct Topic {
+    pub name: TopicName,
+    /// One batch at a time.
+    pub turn: tokio::sync::Mutex<()>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// `None`: it has to be read.
+    tail: Option<Tail>,
+    /// The highest seq that was ever confirmed: a topic never gets shorter.
+    highest: u64,
+    /// What was cleaned, and when that was asked.
+    cleaned: Option<(Cleaned, Duration)>,
+    /// When another hub was faster for the last time.
+    conflict: Option<Instant>,
+    /// No insert before this.
+    pause: Option<Instant>,
+}
+
+impl Topic {
+    pub fn new(name: TopicName) -> Self {
+        Self { name, turn: tokio::sync::Mutex::default(), known: Mutex::default() }
+    }
+
+    /// The end, as far as it is known and fresh; else it is read.
+    pub async fn tail(&self, db: &Db) -> Result<StoreResult<Tail>, Trouble> {
+        let known = self.known.lock().tail;
+        if let Some(tail) = known.filter(|tail| db.clock.since(tail.known_at) < TRUST) {
+            return Ok(Ok(tail));
+        }
+        let mut tail = read_tail(db, &self.name, None).await?;
+        let highest = self.known.lock().highest;
+        if tail.seq < highest {
+            // A primary that was just elected may answer with less than it has.
+            let mut session = db.fresh_session().await?;
+            tail = read_tail(db, &self.name, Some(&mut session)).await?;
+        }
+        if tail.seq < highest {
+            return Ok(Err(StoreError::Damaged(format!(
+                "topic {} had {highest} events and ends at {} now: was the database restored, or changed by hand? \
+                 Nothing is appended to it until the hub is started again",
+                self.name, tail.seq
+            ))));
+        }
+        self.confirmed(tail);
+        Ok(Ok(tail))
+    }
+
+    /// A majority has everything up to here.
+    pub fn confirmed(&self, tail: Tail) {
+        let mut known = self.known.lock();
+        known.highest = known.highest.max(tail.seq);
+        known.tail = Some(tail);
+    }
+
+    /// What is known may be wrong: it is read before it is used.
+    pub fn doubt(&self) {
+        self.known.lock().tail = None;
+    }
+
+    /// What was cleaned, as far as it is fresh; else it is read.
+    pub async fn cleaned(&self, db: &Db) -> Result<(Cleaned, Duration), Trouble> {
+        let known = self.known.lock().cleaned.clone();
+        if let Some(known) = known.filter(|(_, at)| db.clock.since(*at) < TRUST) {
+            return Ok(known);
+        }
+        let asked = db.clock.now();
+        let cleaned = Cleaned::read(db, &self.name).await?;
+        self.known.lock().cleaned = Some((cleaned.clone(), asked));
+        Ok((cleaned, asked))
+    }
+
+    /// What is known of that is old.
+    pub fn forget_cleaned(&self) {
+        self.known.lock().cleaned = None;
+    }
+
+    /// Reads what was cleaned, whatever is known.
+    pub async fn cleaned_now(&self, db: &Db) -> Result<Cleaned, Trouble> {
+        self.forget_cleaned();
+        Ok(self.cleaned(db).await?.0)
+    }
+
+    /// Another hub took the number.
+    pub fn lost(&self) {
+        self.known.lock().conflict = Some(Instant::now());
+    }
+
+    /// An insert succeeded after `took`: if there was a conflict lately, the next one waits for about as long.
+    pub fn won(&self, took: Duration) {
+        let mut known = self.known.lock();
+        let contended = known.conflict.is_some_and(|at| at.elapsed() < CONFLICT);
+        known.pause = contended.then(|| Instant::now() + took.min(LONGEST_PAUSE));
+    }
+
+    /// Until when an insert has to wait.
+    pub fn pause(&self) -> Option<Instant> {
+        self.known.lock().pause.take()
+    }
+}
+
+/// Reads where a topic ends, by majority.
+pub async fn read_tail(
+    db: &Db,
+    topic: &TopicName,
+    session: Option<&mut ClientSession>,
+) -> Result<Tail, Trouble> {
+    let known_at = db.clock.now();
+    let find = db
+        .events
+        .find_one(doc! { "topic": topic.as_str() })
+        .sort(doc! { "seq": -1 })
+        .projection(doc! { "_id": 0, "seq": 1, "committed": 1, "end": 1 });
+    let found = match session {
+        Some(session) => db.call(async { find.session(session).await }).await?,
+        None => db.call(find).await?,
+    };
+    let Some(found) = found else { return Ok(Tail { known_at, ..Tail::default() }) };
+    let place = document::place(topic, &found)?;
+    Ok(Tail { seq: place.seq, committed: place.committed, end: place.end, known_at })
+}

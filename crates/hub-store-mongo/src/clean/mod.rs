@@ -1,0 +1,109 @@
+//! Cleaning: retention and compaction, announced before they happen.
+//!
+//! A hub that appends knows a topic's end, and that knowledge may be a minute old. If numbers that it is about to use
+//! could be taken, read and cleaned away meanwhile, its insert would land in the hole. So nothing is deleted before
+//! everybody has had the time to hear of it:
+//!
+//! 1. **Plan.** The cleaner reads the topic's end, picks what goes below it (never the newest record: the numbering goes
+//!    by that), raises `clean_floor` and writes the ids that have to be remembered into `dedupe`.
+//! 2. It waits, by its own steady clock, for [`Options::clean_delay`](crate::Options): ten minutes.
+//! 3. **Delete**, in small transactions that count what they remove, from the lowest seq up.
+//!
+//! Plans are kept in memory. A cleaner that is started again plans anew; announcing the same twice changes nothing. If
+//! the settings of a topic change, plans that were made under the old ones are dropped: floors stay raised, which
+//! costs nothing.
+
+mod delete;
+mod plan;
+mod remember;
+
+use self::plan::Plan;
+use crate::append::Appender;
+use crate::db::Db;
+use crate::error::Trouble;
+use crate::read;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use hub_core::Millis;
+use hub_core::store::{CleanPolicy, Cleaned};
+use hub_proto::TopicName;
+use mongodb::bson::doc;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// Plans, and what they are made under.
+pub struct Cleaner {
+    db: Db,
+    delay: Duration,
+    topics: parking_lot::Mutex<HashMap<TopicName, Arc<Mutex<Plans>>, RandomState>>,
+}
+
+/// What is planned for one topic, oldest first.
+#[derive(Default)]
+struct Plans {
+    rules: Rules,
+    waiting: VecDeque<Plan>,
+}
+
+/// What of a policy does not change by the passing of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Rules {
+    by_age: bool,
+    max_bytes: Option<u64>,
+    compact: bool,
+}
+
+impl Rules {
+    fn of(policy: &CleanPolicy) -> Self {
+        Self {
+            by_age: policy.committed_before.is_some(),
+            max_bytes: policy.max_bytes,
+            compact: policy.compact,
+        }
+    }
+}
+
+impl Cleaner {
+    pub fn new(db: Db, delay: Duration) -> Self {
+        Self { db, delay, topics: parking_lot::Mutex::default() }
+    }
+
+    /// Plans what `policy` does not keep, and deletes what was planned long enough ago. Between the two this hub's own
+    /// appender hears of it: without a delay nobody else would tell it.
+    pub async fn clean(
+        &self,
+        topic: &TopicName,
+        policy: &CleanPolicy,
+        appender: &Appender,
+    ) -> Result<Cleaned, Trouble> {
+        let plans = self.topics.lock().entry(topic.clone()).or_default().clone();
+        // One at a time per topic: plans build on each other.
+        let mut plans = plans.lock().await;
+        let rules = Rules::of(policy);
+        if plans.rules != rules {
+            plans.waiting.clear();
+            plans.rules = rules;
+        }
+        while let Some(plan) = plan::make(&self.db, topic, policy, &plans.waiting).await? {
+            plans.waiting.push_back(plan);
+        }
+        appender.announced(topic);
+        let mut removed = 0;
+        while let Some(plan) =
+            plans.waiting.front_mut().filter(|plan| self.db.clock.since(plan.told) >= self.delay)
+        {
+            removed += delete::run(&self.db, topic, plan).await?;
+            plans.waiting.pop_front();
+        }
+        self.forget(topic, policy.ids_since).await?;
+        Ok(Cleaned { removed, bounds: read::bounds(&self.db, topic).await? })
+    }
+
+    /// Ids that nobody has to remember any more go.
+    async fn forget(&self, topic: &TopicName, since: Millis) -> Result<(), Trouble> {
+        let old = doc! { "topic": topic.as_str(), "committed": { "$lt": crate::document::signed(since) } };
+        self.db.call(self.db.dedupe.delete_many(old)).await.map(drop)
+    }
+}

@@ -1,0 +1,96 @@
+//! Finding the server, and whether it will do.
+
+use crate::db::{self, Db};
+use crate::error::{ConnectError, Secrets, Trouble};
+use crate::options::Options;
+use crate::schema;
+use mongodb::Client;
+use mongodb::bson::doc;
+use mongodb::error::ErrorKind;
+use mongodb::options::ClientOptions;
+
+/// The wire version of MongoDB 8.0, the first whose `bulkWrite` spans documents of one call.
+const WIRE_8_0: i32 = 25;
+
+/// What is known of the place, for errors.
+struct Place {
+    hosts: String,
+    secrets: Secrets,
+}
+
+/// Connects, checks the server, and makes the indexes.
+pub async fn connect(options: &Options) -> Result<Db, ConnectError> {
+    options.names.check().map_err(ConnectError::Settings)?;
+    let secrets = Secrets::of(&options.uri);
+    let limit = options.call_limit;
+    let parsed = match db::within(limit, ClientOptions::parse(&options.uri)).await {
+        Ok(parsed) => parsed,
+        Err(trouble) => return Err(unusable(&trouble, &secrets)),
+    };
+    let hosts: Vec<String> = parsed.hosts.iter().map(ToString::to_string).collect();
+    let place = Place { hosts: hosts.join(","), secrets };
+    let mut parsed = parsed;
+    db::harden(&mut parsed);
+    parsed.app_name = Some(options.app_name.clone());
+    let client = Client::with_options(parsed).map_err(|error| unusable(&error.into(), &place.secrets))?;
+    let db = Db::new(client, options);
+    check_server(&db, &place).await?;
+    schema::ensure(&db).await.map_err(|error| match error {
+        schema::EnsureError::Told(error) => error,
+        schema::EnsureError::Trouble(what, trouble) => place.told(&what, &trouble),
+    })?;
+    Ok(db)
+}
+
+/// An address that leads nowhere.
+fn unusable(trouble: &Trouble, secrets: &Secrets) -> ConnectError {
+    let why = secrets.hide(&trouble.words());
+    // The records behind a `mongodb+srv://` may come back.
+    if trouble.is_passing() {
+        return ConnectError::Unreachable { hosts: "the name in the address".into(), why };
+    }
+    ConnectError::Settings(format!(
+        "the address of MongoDB cannot be used: {why}; it looks like mongodb://user:password@host1,host2/database"
+    ))
+}
+
+async fn check_server(db: &Db, place: &Place) -> Result<(), ConnectError> {
+    let hello = db.call(db.client.database("admin").run_command(doc! { "hello": 1 })).await;
+    let hello = hello.map_err(|trouble| place.told("a greeting", &trouble))?;
+    let hosts = place.hosts.clone();
+    if hello.get_bool("isreplicaset").unwrap_or(false) {
+        let why = "its replica set has not been initiated yet (rs.initiate())".into();
+        return Err(ConnectError::Unreachable { hosts, why });
+    }
+    let is_router = hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
+    if !hello.contains_key("setName") && !is_router {
+        return Err(ConnectError::Standalone { hosts });
+    }
+    if hello.get_i32("maxWireVersion").unwrap_or(0) < WIRE_8_0 {
+        let build = db.call(db.client.database("admin").run_command(doc! { "buildInfo": 1 })).await;
+        let version = build.ok().and_then(|build| build.get_str("version").map(str::to_owned).ok());
+        return Err(ConnectError::TooOld {
+            hosts,
+            version: version.unwrap_or_else(|| "of before 8.0".into()),
+        });
+    }
+    // Somebody has to answer as one who may read: a greeting takes no credentials.
+    let read = db.call(db.topics.find_one(doc! { "_id": schema::SCHEMA })).await;
+    read.map(drop)
+        .map_err(|trouble| place.told(&format!("to read database {}", db.database.name()), &trouble))
+}
+
+impl Place {
+    fn told(&self, what: &str, trouble: &Trouble) -> ConnectError {
+        let (hosts, why) = (self.hosts.clone(), self.secrets.hide(&trouble.words()));
+        if let Trouble::Driver(error) = trouble
+            && matches!(error.kind.as_ref(), ErrorKind::Authentication { .. })
+        {
+            return ConnectError::Credentials { hosts, why };
+        }
+        if trouble.is_passing() {
+            return ConnectError::Unreachable { hosts, why };
+        }
+        ConnectError::Refused { hosts, what: what.into(), why }
+    }
+}

@@ -1,0 +1,142 @@
+//! The database as the store uses it: five collections, and what every call to them says about concerns and time.
+
+use crate::clock::SteadyClock;
+use crate::error::Trouble;
+use crate::options::{Names, Options};
+use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::options::{
+    ClientOptions, DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions,
+    WriteConcern,
+};
+use mongodb::{Client, ClientSession, Collection, Database, Namespace};
+use std::time::Duration;
+
+/// The database if the address names none.
+const DATABASE: &str = "prom";
+/// A server that cannot be found in this time is tried again, as often as the deadline of the call allows.
+const SELECTION: Duration = Duration::from_secs(5);
+const CONNECTING: Duration = Duration::from_secs(5);
+/// Within a server's own patience the outcome of a write is known better than after a broken connection.
+const WRITE_CONCERN: Duration = Duration::from_secs(10);
+/// Topics that are written at once and groups that read at once each take a connection.
+const POOL: u32 = 64;
+
+/// The collections. Cloning gives another handle.
+#[derive(Clone, Debug)]
+pub struct Db {
+    pub client: Client,
+    pub database: Database,
+    /// Documents are written and read as bytes: there are many of them.
+    pub events: Collection<RawDocumentBuf>,
+    pub groups: Collection<Document>,
+    pub topics: Collection<Document>,
+    pub dedupe: Collection<Document>,
+    pub hubs: Collection<Document>,
+    pub clock: SteadyClock,
+    pub call_limit: Duration,
+    pub commit_limit: Duration,
+}
+
+/// On a majority of the set, in its journals.
+pub fn durable() -> WriteConcern {
+    let mut concern = WriteConcern::majority();
+    concern.journal = Some(true);
+    concern.w_timeout = Some(WRITE_CONCERN);
+    concern
+}
+
+/// What every client of ours does, whatever the address says.
+pub fn harden(options: &mut ClientOptions) {
+    options.write_concern = Some(durable());
+    options.read_concern = Some(ReadConcern::majority());
+    options.selection_criteria = Some(primary());
+    options.retry_writes = Some(true);
+    options.retry_reads = Some(true);
+    options.server_selection_timeout = Some(SELECTION);
+    options.connect_timeout = Some(CONNECTING);
+    options.max_pool_size = options.max_pool_size.or(Some(POOL));
+}
+
+fn primary() -> SelectionCriteria {
+    SelectionCriteria::ReadPreference(ReadPreference::Primary)
+}
+
+impl Db {
+    pub fn new(client: Client, options: &Options) -> Self {
+        let name =
+            client.default_database().map_or_else(|| DATABASE.into(), |database| database.name().to_owned());
+        let concerns = DatabaseOptions::builder()
+            .read_concern(ReadConcern::majority())
+            .write_concern(durable())
+            .selection_criteria(primary())
+            .build();
+        let database = client.database_with_options(&name, concerns);
+        let Names { events, groups, topics, dedupe, hubs } = &options.names;
+        Self {
+            events: database.collection(events),
+            groups: database.collection(groups),
+            topics: database.collection(topics),
+            dedupe: database.collection(dedupe),
+            hubs: database.collection(hubs),
+            client,
+            database,
+            clock: options.clock.clone(),
+            call_limit: options.call_limit,
+            commit_limit: options.commit_limit,
+        }
+    }
+
+    /// Where groups are.
+    pub fn groups_namespace(&self) -> Namespace {
+        self.groups.namespace()
+    }
+
+    /// Waits for a call as long as any call may take.
+    pub async fn call<T>(
+        &self,
+        call: impl IntoFuture<Output = mongodb::error::Result<T>>,
+    ) -> Result<T, Trouble> {
+        within(self.call_limit, call).await
+    }
+
+    /// Waits for several calls as long as any one may take.
+    pub async fn calls<T>(&self, calls: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+        match tokio::time::timeout(self.call_limit, calls).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Trouble::Late(self.call_limit)),
+        }
+    }
+
+    /// A session whose reads see everything that it has written, and everything that anybody had been told was written
+    /// when it began.
+    ///
+    /// After an election the new primary may not know yet how far the old one had come, and answers a majority read
+    /// with less than it has. A write in the session, even one that changes nothing, comes behind all that was there.
+    pub async fn fresh_session(&self) -> Result<ClientSession, Trouble> {
+        let mut session = self.call(self.client.start_session().causal_consistency(true)).await?;
+        let schema = mongodb::bson::doc! { "_id": crate::schema::SCHEMA };
+        let nothing = mongodb::bson::doc! { "$setOnInsert": { "version": crate::schema::VERSION } };
+        self.call(async { self.topics.update_one(schema, nothing).session(&mut session).await }).await?;
+        Ok(session)
+    }
+
+    /// What the few transactions there are say about concerns.
+    pub fn transaction(&self) -> TransactionOptions {
+        TransactionOptions::builder()
+            .read_concern(ReadConcern::snapshot())
+            .write_concern(durable())
+            .selection_criteria(primary())
+            .build()
+    }
+}
+
+/// Waits for a call, but not for ever.
+pub async fn within<T>(
+    limit: Duration,
+    call: impl IntoFuture<Output = mongodb::error::Result<T>>,
+) -> Result<T, Trouble> {
+    match tokio::time::timeout(limit, call.into_future()).await {
+        Ok(answer) => answer.map_err(Trouble::from),
+        Err(_) => Err(Trouble::Late(limit)),
+    }
+}

@@ -1,0 +1,291 @@
+//! What can go wrong, in words without secrets.
+
+use hub_core::store::StoreError;
+use mongodb::error::{Error, ErrorKind, WriteFailure};
+use std::time::Duration;
+
+/// Why a store could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// The address or the names of collections cannot be used.
+    #[error("{0}")]
+    Settings(String),
+    /// Nobody answers, or the replica set has no primary at present. Waiting may help.
+    #[error("MongoDB at {hosts} cannot be reached: {why}")]
+    Unreachable {
+        /// Where it should be.
+        hosts: String,
+        /// What the driver says.
+        why: String,
+    },
+    /// User or password are wrong.
+    #[error(
+        "MongoDB at {hosts} refuses the credentials ({why}); check user, password and authSource of the address"
+    )]
+    Credentials {
+        /// Where it is.
+        hosts: String,
+        /// What the server says.
+        why: String,
+    },
+    /// A single server without an oplog: neither majority writes nor change streams.
+    #[error(
+        "MongoDB at {hosts} is a standalone server; event-hub needs a replica set. One node is enough: start mongod \
+         with --replSet rs0 and call rs.initiate() once"
+    )]
+    Standalone {
+        /// Where it is.
+        hosts: String,
+    },
+    /// The server lacks what is needed.
+    #[error("MongoDB at {hosts} is version {version}; event-hub needs 8.0 or later")]
+    TooOld {
+        /// Where it is.
+        hosts: String,
+        /// What it is.
+        version: String,
+    },
+    /// An index that is needed cannot be made.
+    #[error("index {index} of collection {collection} cannot be made: {why}. {remedy}")]
+    Index {
+        /// The collection.
+        collection: String,
+        /// The index.
+        index: String,
+        /// What the server says.
+        why: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The database was written by a later version.
+    #[error(
+        "database {database} has schema version {found}, and this event-hub knows {known}: use the version that \
+         wrote it, or a later one"
+    )]
+    Schema {
+        /// The database.
+        database: String,
+        /// Its version.
+        found: i64,
+        /// The latest that is known here.
+        known: i64,
+    },
+    /// The server refuses something, such as for lack of rights.
+    #[error("MongoDB at {hosts} refuses {what}: {why}")]
+    Refused {
+        /// Where it is.
+        hosts: String,
+        /// What was asked for.
+        what: String,
+        /// What it says.
+        why: String,
+    },
+}
+
+impl ConnectError {
+    /// Whether it is worth waiting and trying again.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
+    }
+}
+
+/// The longest text of the driver's that is passed on: some of them describe every server of a cluster.
+const WORDS: usize = 400;
+
+/// A call that failed, or took too long.
+#[derive(Clone, Debug)]
+pub enum Trouble {
+    /// It took longer than this.
+    Late(Duration),
+    /// The driver says so.
+    Driver(Error),
+    /// What came back is not what was written.
+    Damaged(String),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Driver(error)
+    }
+}
+
+impl Trouble {
+    /// Whether the same call may succeed later without anybody doing anything about it.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Late(_) => true,
+            Self::Driver(error) => is_passing(error),
+            Self::Damaged(_) => false,
+        }
+    }
+
+    /// What happened.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Late(limit) => format!("no answer within {} ms", limit.as_millis()),
+            Self::Driver(error) => words(error),
+            Self::Damaged(what) => what.clone(),
+        }
+    }
+}
+
+impl From<StoreError> for Trouble {
+    /// Of what was found while reading documents.
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Damaged(what) => Self::Damaged(what),
+            other => Self::Damaged(other.to_string()),
+        }
+    }
+}
+
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Damaged(what) => Self::Damaged(what),
+            trouble => Self::Unavailable(trouble.words()),
+        }
+    }
+}
+
+/// Codes of the server that mean "not now" or "not here": elections, shutdowns, waits that ran out.
+const PASSING: [i32; 24] = [
+    6, 7, 24, 43, 50, 64, 79, 89, 91, 100, 112, 134, 175, 189, 202, 234, 262, 317, 9001, 10107, 11600, 11602,
+    13435, 13436,
+];
+
+/// See [`Trouble::is_passing`].
+pub fn is_passing(error: &Error) -> bool {
+    match error.kind.as_ref() {
+        ErrorKind::Io(_) | ErrorKind::ServerSelection { .. } | ErrorKind::ConnectionPoolCleared { .. } => {
+            true
+        }
+        ErrorKind::DnsResolve { .. } => true,
+        ErrorKind::Command(error) => PASSING.contains(&error.code),
+        ErrorKind::Write(WriteFailure::WriteConcernError(_)) => true,
+        ErrorKind::Write(WriteFailure::WriteError(error)) => PASSING.contains(&error.code),
+        ErrorKind::InsertMany(error) => {
+            let passing = |code: &i32| PASSING.contains(code);
+            error.write_concern_error.is_some()
+                || error.write_errors.iter().flatten().all(|error| passing(&error.code))
+        }
+        ErrorKind::BulkWrite(error) => {
+            !error.write_concern_errors.is_empty()
+                || error.write_errors.values().all(|error| PASSING.contains(&error.code))
+        }
+        _ => {
+            error.contains_label(mongodb::error::RETRYABLE_WRITE_ERROR)
+                || error.contains_label(mongodb::error::TRANSIENT_TRANSACTION_ERROR)
+        }
+    }
+}
+
+/// What the driver says, without what nobody needs: labels, replies, topologies of a page.
+pub fn words(error: &Error) -> String {
+    let text = match error.kind.as_ref() {
+        ErrorKind::Command(error) => format!("{} ({} {})", error.message, error.code, error.code_name),
+        ErrorKind::Io(error) => format!("the connection failed: {error}"),
+        ErrorKind::Write(WriteFailure::WriteConcernError(error)) => {
+            format!("{} ({} {})", error.message, error.code, error.code_name)
+        }
+        ErrorKind::Write(WriteFailure::WriteError(error)) => format!("{} ({})", error.message, error.code),
+        ErrorKind::InsertMany(error) => {
+            match (&error.write_concern_error, error.write_errors.iter().flatten().next()) {
+                (Some(error), _) => format!("{} ({} {})", error.message, error.code, error.code_name),
+                (None, Some(error)) => format!("{} ({})", error.message, error.code),
+                (None, None) => "an insert failed without a reason".into(),
+            }
+        }
+        ErrorKind::BulkWrite(bulk) => {
+            let concern = bulk.write_concern_errors.first();
+            let concern =
+                concern.map(|error| format!("{} ({} {})", error.message, error.code, error.code_name));
+            let write = bulk.write_errors.values().next();
+            let write = write.map(|error| format!("{} ({})", error.message, error.code));
+            let source = std::error::Error::source(error).map(ToString::to_string);
+            concern.or(write).or(source).unwrap_or_else(|| "a write failed without a reason".into())
+        }
+        kind => kind.to_string(),
+    };
+    cut(text)
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > WORDS {
+        let end = (0..=WORDS).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// Texts that must not be shown, and what takes their place.
+#[derive(Clone, Default)]
+pub struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// Everything in an address that tells who we are: also of one that is written wrongly, as a password with an `@`
+    /// in it is.
+    pub fn of(uri: &str) -> Self {
+        let rest = uri.split_once("://").map_or(uri, |(_, rest)| rest);
+        let Some((user_info, _)) = rest.rsplit_once('@') else { return Self::default() };
+        let mut found = vec![user_info.to_owned()];
+        if let Some((_, password)) = user_info.split_once(':') {
+            found.push(password.to_owned());
+            found.push(decoded(password));
+            let pieces = password.split([':', '@', '/', '?', '&']).filter(|piece| piece.len() > 2);
+            found.extend(pieces.map(str::to_owned));
+        }
+        found.retain(|secret| !secret.is_empty());
+        // The longest first: a part of one must not hide the whole.
+        found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self(found)
+    }
+
+    /// The text without them.
+    pub fn hide(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+    }
+}
+
+/// Undoes `%XX`.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let hex = tail.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.filter(|_| byte == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(decoded) => {
+                bytes.push(decoded);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_hidden_in_every_spelling() {
+        let secrets = Secrets::of("mongodb://hub:p%40ss:w/rd@db:1/shop");
+        for text in ["bad p%40ss:w/rd", "bad p@ss:w/rd", "hub:p%40ss:w/rd@", "invalid port: p%40ss"] {
+            let hidden = secrets.hide(text);
+            assert!(!hidden.contains("ss"), "{hidden}");
+        }
+        assert_eq!(Secrets::of("mongodb://db:1/shop").hide("db:1"), "db:1");
+        assert_eq!(Secrets::of("mongodb://hub@db").hide("hub at db"), "*** at db");
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_letters() {
+        assert_eq!(cut("é".repeat(500)).chars().count(), WORDS / 2 + 1);
+        assert_eq!(cut("short".into()), "short");
+    }
+}

@@ -1,0 +1,130 @@
+//! Everything at once: what a hub needs to start, and the ends of all topics.
+
+use super::extent::extent;
+use crate::db::Db;
+use crate::error::Trouble;
+use crate::groups::{self, Address, Kind, Saved};
+use crate::schema::SCHEMA;
+use crate::topics::{Cleaned, number};
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use hub_core::store::{Image, StoreResult, StoredGroup, SubscriptionRecord};
+use hub_proto::TopicName;
+use mongodb::ClientSession;
+use mongodb::bson::{Document, doc};
+
+/// Reads what is stored about topics, groups and subscriptions, and what later saves are based on.
+///
+/// In a fresh session: a hub that starts after an election must not miss what was acknowledged before it.
+pub async fn image(db: &Db) -> Result<(Image, Vec<(Address, Saved)>), Trouble> {
+    let mut session = db.fresh_session().await?;
+    let firsts = ends(db, &mut session, 1).await?;
+    let lasts = ends(db, &mut session, -1).await?;
+    let mut cleaned: HashMap<String, Cleaned, RandomState> = HashMap::default();
+    let all = db.topics.find(doc! { "_id": { "$ne": SCHEMA } });
+    let mut cursor = db.call(async { all.session(&mut session).await }).await?;
+    while cursor.advance(&mut session).await? {
+        let document: Document = read(cursor.current())?;
+        if let Ok(topic) = document.get_str("_id") {
+            cleaned.insert(topic.to_owned(), Cleaned::of(&document));
+        }
+    }
+    let firsts: HashMap<&str, u64, RandomState> =
+        firsts.iter().filter_map(|found| Some((found.get_str("_id").ok()?, number(found, "seq")))).collect();
+    let mut image = Image::default();
+    for found in &lasts {
+        let (topic, last) = (topic_in(found)?, number(found, "seq"));
+        let first = firsts.get(topic.as_str()).copied().unwrap_or(last).min(last);
+        let cleaned = cleaned.get(topic.as_str()).cloned().unwrap_or_default();
+        let bounds = extent(first, last, number(found, "committed"), number(found, "end"), &cleaned);
+        image.topics.push((topic, bounds));
+    }
+    let everything = doc! { "group": { "$exists": true } };
+    let (groups, subscriptions, saved) = groups_in(db, &mut session, everything).await?;
+    (image.groups, image.subscriptions) = (groups, subscriptions);
+    Ok((image, saved))
+}
+
+/// The groups and subscriptions that a filter finds.
+pub async fn groups_in(
+    db: &Db,
+    session: &mut ClientSession,
+    filter: Document,
+) -> Result<(Vec<StoredGroup>, Vec<SubscriptionRecord>, Vec<(Address, Saved)>), Trouble> {
+    let (mut groups, mut subscriptions, mut saved) = (Vec::new(), Vec::new(), Vec::new());
+    let mut cursor = db.call(async { db.groups.find(filter).session(&mut *session).await }).await?;
+    while cursor.advance(session).await? {
+        let document: Document = read(cursor.current())?;
+        match groups::kind_of(&document) {
+            Kind::Group => {
+                let group = groups::stored_group(&document)?;
+                let address = Address::Group(group.record.topic.clone(), group.record.name.clone());
+                saved.push((address, groups::saved(&document)?));
+                groups.push(group);
+            }
+            Kind::Subscription => {
+                let record = groups::stored_subscription(&document)?;
+                let address = Address::Subscription(record.label.clone(), record.group.clone());
+                saved.push((address, groups::saved(&document)?));
+                subscriptions.push(record);
+            }
+            Kind::Name => {}
+        }
+    }
+    Ok((groups, subscriptions, saved))
+}
+
+/// The highest seq of each of some topics, or of all.
+pub async fn tails(db: &Db, of: Option<&[TopicName]>) -> StoreResult<Vec<(TopicName, u64)>> {
+    let of = of.map(|topics| topics.iter().map(|topic| topic.as_str()).collect::<Vec<_>>());
+    let mut pipeline = Vec::new();
+    if let Some(of) = of {
+        pipeline.push(doc! { "$match": { "topic": { "$in": of } } });
+    }
+    pipeline.extend(last_pipeline());
+    let found = async {
+        use futures_util::TryStreamExt;
+        db.events.aggregate(pipeline).await?.try_collect::<Vec<Document>>().await
+    };
+    let found = db.call(found).await?;
+    let tails = found.iter().map(|found| Ok((topic_in(found)?, number(found, "seq"))));
+    tails.collect::<Result<_, Trouble>>().map_err(Into::into)
+}
+
+/// One record per topic: the server jumps from topic to topic in the index and looks at no others.
+fn last_pipeline() -> [Document; 2] {
+    pipeline(-1)
+}
+
+/// The first (1) or last (-1) record of each topic.
+fn pipeline(direction: i32) -> [Document; 2] {
+    [
+        doc! { "$sort": { "topic": direction, "seq": direction } },
+        doc! { "$group": {
+            "_id": "$topic",
+            "seq": { "$first": "$seq" },
+            "committed": { "$first": "$committed" },
+            "end": { "$first": "$end" },
+        } },
+    ]
+}
+
+async fn ends(db: &Db, session: &mut ClientSession, direction: i32) -> Result<Vec<Document>, Trouble> {
+    let ends = db.events.aggregate(pipeline(direction));
+    let mut cursor = db.call(async { ends.session(&mut *session).await }).await?;
+    let mut found = Vec::new();
+    while cursor.advance(session).await? {
+        found.push(read(cursor.current())?);
+    }
+    Ok(found)
+}
+
+fn read(raw: &mongodb::bson::RawDocument) -> Result<Document, Trouble> {
+    Document::try_from(raw).map_err(|error| Trouble::from(mongodb::error::Error::from(error)))
+}
+
+fn topic_in(found: &Document) -> Result<TopicName, Trouble> {
+    let name = found.get_str("_id").unwrap_or_default();
+    TopicName::stored(name)
+        .map_err(|error| Trouble::Damaged(format!("an event has a topic that is no topic: {}", error.msg)))
+}

@@ -1,0 +1,162 @@
+//! The port.
+
+use crate::append::Appender;
+use crate::clean::Cleaner;
+use crate::connect;
+use crate::db::Db;
+use crate::error::{ConnectError, Trouble};
+use crate::groups::GroupWriter;
+use crate::health::HealthBoard;
+use crate::options::Options;
+use crate::read::{self, Reader};
+use futures_core::future::BoxFuture;
+use hub_core::Millis;
+use hub_core::store::{
+    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Health, Image, ReadLimit, StoreError,
+    StoreResult,
+};
+use hub_proto::{Event, EventId, Key, TopicName};
+use std::sync::Arc;
+
+/// A store in a database that other hubs may use at the same time. See the crate's documentation.
+///
+/// Cloning gives another handle.
+#[derive(Clone)]
+pub struct MongoStore {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What handles share.
+pub(crate) struct Inner {
+    pub db: Db,
+    appender: Appender,
+    pub groups: GroupWriter,
+    reader: Reader,
+    cleaner: Cleaner,
+    pub health: HealthBoard,
+}
+
+impl MongoStore {
+    /// Connects to a database, checks that it will do, and makes the indexes that are missing.
+    ///
+    /// # Errors
+    /// If the address is wrong, nobody answers ([`ConnectError::is_unreachable`]: waiting may help), or what answers
+    /// cannot be used.
+    pub async fn connect(options: Options) -> Result<Self, ConnectError> {
+        let db = connect::connect(&options).await?;
+        let inner = Inner {
+            appender: Appender::new(db.clone()),
+            groups: GroupWriter::new(db.clone()),
+            reader: Reader::new(db.clone()),
+            cleaner: Cleaner::new(db.clone(), options.clean_delay),
+            health: HealthBoard::default(),
+            db,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The database's name.
+    pub fn database(&self) -> &str {
+        self.inner.db.database.name()
+    }
+}
+
+impl std::fmt::Debug for MongoStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MongoStore").field("database", &self.database()).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Notes how a call went, and answers as the port does.
+    pub fn noted<T>(&self, answer: Result<T, Trouble>) -> StoreResult<T> {
+        let answer = answer.map_err(StoreError::from);
+        match &answer {
+            Ok(_) => self.health.working(),
+            Err(error) => self.health.failed(error),
+        }
+        answer
+    }
+
+    async fn commit(&self, commit: Commit) -> Committed {
+        let Commit { now, events, records, epochs } = commit;
+        // A group cannot have seen what is not committed, so neither part waits for the other.
+        let (events, records) =
+            tokio::join!(self.appender.append(events, now), self.groups.write(records, &epochs));
+        let failed = events.iter().filter_map(|event| event.as_ref().err());
+        let failed = failed.chain(records.iter().filter_map(|record| record.as_ref().err()));
+        let mut failed = failed.filter(|error| !matches!(error, StoreError::Fenced(_)));
+        match failed.next() {
+            Some(error) => self.health.commit_failed(error),
+            None => self.health.working(),
+        }
+        drop(failed);
+        Committed { events, records }
+    }
+}
+
+impl EventStore for MongoStore {
+    fn name(&self) -> &'static str {
+        "mongodb"
+    }
+
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed> {
+        Box::pin(self.inner.commit(commit))
+    }
+
+    fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {
+        Box::pin(async move {
+            let (image, saved) = self.inner.noted(read::image(&self.inner.db).await)?;
+            self.inner.groups.learn(saved);
+            Ok(image)
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        after: u64,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
+        Box::pin(async move { self.inner.noted(self.inner.reader.read(topic, after, limit).await) })
+    }
+
+    fn bounds<'a>(&'a self, topic: &'a TopicName) -> BoxFuture<'a, StoreResult<Bounds>> {
+        Box::pin(async move { self.inner.noted(read::bounds(&self.inner.db, topic).await) })
+    }
+
+    fn seq_of<'a>(&'a self, topic: &'a TopicName, id: EventId) -> BoxFuture<'a, StoreResult<Option<u64>>> {
+        Box::pin(async move { self.inner.noted(read::seq_of(&self.inner.db, topic, id).await) })
+    }
+
+    fn seq_before<'a>(&'a self, topic: &'a TopicName, time: Millis) -> BoxFuture<'a, StoreResult<u64>> {
+        Box::pin(async move { self.inner.noted(read::seq_before(&self.inner.db, topic, time).await) })
+    }
+
+    fn newest<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, StoreResult<Vec<Option<Arc<Event>>>>> {
+        Box::pin(async move { self.inner.noted(read::newest(&self.inner.db, topic, keys).await) })
+    }
+
+    fn newest_page<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        after: Option<&'a str>,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
+        let inner = &self.inner;
+        Box::pin(async move { inner.noted(inner.db.calls(read::page(&inner.db, topic, after, limit)).await) })
+    }
+
+    fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {
+        let Inner { cleaner, appender, .. } = &*self.inner;
+        Box::pin(async move { self.inner.noted(cleaner.clean(topic, &policy, appender).await) })
+    }
+
+    fn health(&self) -> Health {
+        self.inner.health.read()
+    }
+}
