@@ -53,6 +53,7 @@ mod health;
 mod options;
 mod read;
 mod schema;
+mod shared;
 mod store;
 mod topics;
 

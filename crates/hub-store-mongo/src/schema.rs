@@ -7,7 +7,7 @@
 //! | events | `{topic, key, seq: -1}` | the newest record of a key |
 //! | events | `{topic, committed, seq}` | positions given as a time, retention |
 //! | events | `{headers.correlationId}` sparse | people |
-//! | groups | `{group}`, `{topic}`, `{idle_since}` sparse | take-overs, people, expiry |
+//! | groups | `{group}`, `{topic}`, `{idle_since}`, `{hub}`, all sparse | take-overs, people, expiry, owners |
 //! | dedupe | `{topic, committed}` | forgetting |
 //!
 //! If an insert violates several unique indexes, the server names the one that was made first; a `seq` that is taken is
@@ -58,9 +58,10 @@ pub async fn ensure(db: &Db) -> Result<(), EnsureError> {
         index("correlation_id", doc! { "headers.correlationId": 1 }, doc! { "sparse": true }),
     ];
     let groups = [
-        index("group", doc! { "group": 1 }, doc! {}),
+        index("group", doc! { "group": 1 }, doc! { "sparse": true }),
         index("topic", doc! { "topic": 1 }, doc! { "sparse": true }),
         index("idle_since", doc! { "idle_since": 1 }, doc! { "sparse": true }),
+        index("hub", doc! { "hub": 1 }, doc! { "sparse": true }),
     ];
     let dedupe = [index("topic_committed", doc! { "topic": 1, "committed": 1 }, doc! {})];
     tokio::try_join!(

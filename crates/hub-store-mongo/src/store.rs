@@ -12,8 +12,8 @@ use crate::read::{self, Reader};
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
 use hub_core::store::{
-    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Health, Image, ReadLimit, StoreError,
-    StoreResult,
+    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Health, Image, ReadLimit, SharedStore,
+    StoreError, StoreResult,
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use std::sync::Arc;
@@ -158,5 +158,9 @@ impl EventStore for MongoStore {
 
     fn health(&self) -> Health {
         self.inner.health.read()
+    }
+
+    fn shared(&self) -> Option<SharedStore> {
+        Some(Arc::new(self.clone()))
     }
 }

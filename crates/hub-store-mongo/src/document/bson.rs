@@ -11,6 +11,7 @@ pub struct Writer {
 
 /// A document or an array that is open.
 #[must_use]
+#[derive(Clone, Copy)]
 pub struct Open(usize);
 
 impl Writer {

@@ -17,7 +17,7 @@ mod payload;
 mod read;
 mod write;
 
-pub use read::{Place, event, place};
+pub use read::{event, place};
 pub use write::{Entry, signed};
 
 /// The largest document the server takes.

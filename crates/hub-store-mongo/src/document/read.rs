@@ -206,7 +206,7 @@ fn number(value: RawBsonRef<'_>) -> Option<u64> {
         RawBsonRef::Int64(number) => u64::try_from(number).ok(),
         RawBsonRef::Int32(number) => u64::try_from(number).ok(),
         // Whole numbers up to 2^53 are exact.
-        RawBsonRef::Double(number) if number >= 0.0 && number <= 9e15 && number.fract() == 0.0 => {
+        RawBsonRef::Double(number) if (0.0..=9e15).contains(&number) && number.fract() == 0.0 => {
             Some(number as u64)
         }
         _ => None,

@@ -59,11 +59,6 @@ pub fn name_id(name: &str) -> Document {
     doc! { "name": name }
 }
 
-/// The documents of names that can be owned.
-pub fn names_filter() -> Document {
-    doc! { "name": { "$exists": true } }
-}
-
 /// The epoch below which nothing changes a document.
 pub fn fence_of(document: &Document) -> u64 {
     number(document, "fence")

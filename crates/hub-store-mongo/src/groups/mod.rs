@@ -20,7 +20,5 @@ mod plan;
 mod save;
 pub mod state;
 
-pub use document::{
-    Address, Kind, Saved, fence_of, kind_of, name_id, names_filter, saved, stored_group, stored_subscription,
-};
+pub use document::{Address, Kind, Saved, kind_of, name_id, saved, stored_group, stored_subscription};
 pub use save::GroupWriter;

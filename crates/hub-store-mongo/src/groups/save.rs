@@ -45,7 +45,7 @@ enum Verdict {
     /// This is to be written.
     Write(Box<Write>),
     /// Nothing has to be done, or may be.
-    Answer(Wanted, StoreResult<()>),
+    Answer(Box<Wanted>, StoreResult<()>),
 }
 
 impl GroupWriter {
@@ -195,7 +195,7 @@ impl GroupWriter {
         };
         if wanted.epoch != 0 && wanted.epoch < fence {
             let error = fenced(wanted.address.group());
-            return Verdict::Answer(wanted, Err(error));
+            return Verdict::Answer(Box::new(wanted), Err(error));
         }
         let made = match (&wanted.change, &base) {
             (Change::Update { fields: Some(fields), steps }, None) => {
@@ -217,7 +217,7 @@ impl GroupWriter {
                 let inserts = base.is_none();
                 Verdict::Write(Box::new(Write { wanted, model, then, inserts }))
             }
-            None => Verdict::Answer(wanted, Ok(())),
+            None => Verdict::Answer(Box::new(wanted), Ok(())),
         }
     }
 

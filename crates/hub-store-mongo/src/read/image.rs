@@ -7,8 +7,9 @@ use crate::groups::{self, Address, Kind, Saved};
 use crate::schema::SCHEMA;
 use crate::topics::{Cleaned, number};
 use foldhash::fast::RandomState;
+use futures_util::TryStreamExt;
 use hashbrown::HashMap;
-use hub_core::store::{Image, StoreResult, StoredGroup, SubscriptionRecord};
+use hub_core::store::{Image, StoredGroup, SubscriptionRecord};
 use hub_proto::TopicName;
 use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
@@ -75,29 +76,21 @@ pub async fn groups_in(
 }
 
 /// The highest seq of each of some topics, or of all.
-pub async fn tails(db: &Db, of: Option<&[TopicName]>) -> StoreResult<Vec<(TopicName, u64)>> {
+pub async fn tails(db: &Db, of: Option<&[TopicName]>) -> Result<Vec<(TopicName, u64)>, Trouble> {
     let of = of.map(|topics| topics.iter().map(|topic| topic.as_str()).collect::<Vec<_>>());
     let mut pipeline = Vec::new();
     if let Some(of) = of {
         pipeline.push(doc! { "$match": { "topic": { "$in": of } } });
     }
-    pipeline.extend(last_pipeline());
-    let found = async {
-        use futures_util::TryStreamExt;
-        db.events.aggregate(pipeline).await?.try_collect::<Vec<Document>>().await
-    };
+    pipeline.extend(one_per_topic(-1));
+    let found = async { db.events.aggregate(pipeline).await?.try_collect::<Vec<Document>>().await };
     let found = db.call(found).await?;
-    let tails = found.iter().map(|found| Ok((topic_in(found)?, number(found, "seq"))));
-    tails.collect::<Result<_, Trouble>>().map_err(Into::into)
+    found.iter().map(|found| Ok((topic_in(found)?, number(found, "seq")))).collect()
 }
 
-/// One record per topic: the server jumps from topic to topic in the index and looks at no others.
-fn last_pipeline() -> [Document; 2] {
-    pipeline(-1)
-}
-
-/// The first (1) or last (-1) record of each topic.
-fn pipeline(direction: i32) -> [Document; 2] {
+/// The first (1) or last (-1) record of each topic: the server jumps from topic to topic in the index and looks at no
+/// others.
+fn one_per_topic(direction: i32) -> [Document; 2] {
     [
         doc! { "$sort": { "topic": direction, "seq": direction } },
         doc! { "$group": {
@@ -110,7 +103,7 @@ fn pipeline(direction: i32) -> [Document; 2] {
 }
 
 async fn ends(db: &Db, session: &mut ClientSession, direction: i32) -> Result<Vec<Document>, Trouble> {
-    let ends = db.events.aggregate(pipeline(direction));
+    let ends = db.events.aggregate(one_per_topic(direction));
     let mut cursor = db.call(async { ends.session(&mut *session).await }).await?;
     let mut found = Vec::new();
     while cursor.advance(session).await? {

@@ -7,12 +7,14 @@
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
 use hub_core::store::{
-    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Health, Image, ReadLimit, StoreResult,
+    Bounds, Changes, Claim, CleanPolicy, Cleaned, Commit, Committed, Estate, EventStore, Health, Heartbeat,
+    HubId, HubInfo, Image, Ownership, ReadLimit, Shared, SharedStore, StoreResult, StoredGroup,
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use hub_store_mongo::MongoStore;
 use std::sync::{Arc, LazyLock};
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
@@ -96,5 +98,101 @@ impl EventStore for Elsewhere {
 
     fn health(&self) -> Health {
         self.0.health()
+    }
+
+    fn shared(&self) -> Option<SharedStore> {
+        Some(Arc::new(Elsewhere(self.0.clone())))
+    }
+}
+
+impl Shared for Elsewhere {
+    fn beat<'a>(&'a self, me: &'a HubInfo) -> BoxFuture<'a, StoreResult<Vec<Heartbeat>>> {
+        let me = me.clone();
+        pass_on!(self, store => store.beat(&me))
+    }
+
+    fn forget<'a>(&'a self, hubs: &'a [HubId]) -> BoxFuture<'a, StoreResult<()>> {
+        let hubs = hubs.to_vec();
+        pass_on!(self, store => store.forget(&hubs))
+    }
+
+    fn owner<'a>(&'a self, name: &'a str) -> BoxFuture<'a, StoreResult<Ownership>> {
+        let name = name.to_owned();
+        pass_on!(self, store => store.owner(&name))
+    }
+
+    fn owned(&self, hub: HubId) -> BoxFuture<'_, StoreResult<Vec<(String, u64)>>> {
+        pass_on!(self, store => store.owned(hub))
+    }
+
+    fn owners(&self) -> BoxFuture<'_, StoreResult<Vec<(String, Ownership)>>> {
+        pass_on!(self, store => store.owners())
+    }
+
+    fn claim<'a>(&'a self, name: &'a str, seen: u64, me: HubId) -> BoxFuture<'a, StoreResult<Claim>> {
+        let name = name.to_owned();
+        pass_on!(self, store => store.claim(&name, seen, me))
+    }
+
+    fn set_edges<'a>(
+        &'a self,
+        name: &'a str,
+        epoch: u64,
+        edges: &'a [HubId],
+    ) -> BoxFuture<'a, StoreResult<()>> {
+        let (name, edges) = (name.to_owned(), edges.to_vec());
+        pass_on!(self, store => store.set_edges(&name, epoch, &edges))
+    }
+
+    fn release<'a>(&'a self, names: &'a [(String, u64)]) -> BoxFuture<'a, StoreResult<()>> {
+        let names = names.to_vec();
+        pass_on!(self, store => store.release(&names))
+    }
+
+    fn estate<'a>(&'a self, group: &'a str, epoch: u64) -> BoxFuture<'a, StoreResult<Estate>> {
+        let group = group.to_owned();
+        pass_on!(self, store => store.estate(&group, epoch))
+    }
+
+    fn groups<'a>(&'a self, topic: Option<&'a TopicName>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>> {
+        let topic = topic.cloned();
+        pass_on!(self, store => store.groups(topic.as_ref()))
+    }
+
+    fn idle_since(&self, time: Millis) -> BoxFuture<'_, StoreResult<Vec<String>>> {
+        pass_on!(self, store => store.idle_since(time))
+    }
+
+    fn tails<'a>(&'a self, of: Option<&'a [TopicName]>) -> BoxFuture<'a, StoreResult<Vec<(TopicName, u64)>>> {
+        let of = of.map(<[TopicName]>::to_vec);
+        pass_on!(self, store => store.tails(of.as_deref()))
+    }
+
+    fn changes(&self) -> BoxFuture<'_, StoreResult<Box<dyn Changes>>> {
+        let store = self.0.clone();
+        there(async move {
+            let mut changes = store.changes().await?;
+            let (tell, hear) = mpsc::channel(16);
+            RUNTIME.spawn(async move {
+                loop {
+                    let news = tokio::select! {
+                        news = changes.next() => news,
+                        () = tell.closed() => return,
+                    };
+                    if tell.send(news).await.is_err() {
+                        return;
+                    }
+                }
+            });
+            Ok(Box::new(Heard(hear)) as Box<dyn Changes>)
+        })
+    }
+}
+
+struct Heard(mpsc::Receiver<StoreResult<Vec<(TopicName, u64)>>>);
+
+impl Changes for Heard {
+    fn next(&mut self) -> BoxFuture<'_, StoreResult<Vec<(TopicName, u64)>>> {
+        Box::pin(async { self.0.recv().await.unwrap() })
     }
 }
