@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{bus, store, wire};
+use crate::{bus, mongo, store, wire};
 use std::path::PathBuf;
 
 /// The help text.
@@ -8,6 +8,7 @@ pub const USAGE: &str = "\
 usage: cargo xtask bench bus   [--json] [--quick] [PART...]
        cargo xtask bench store [--json] [--quick] [--full] [--dir DIR] [PART...]
        cargo xtask bench wire  [--json] [--quick] [--dir DIR] [PART...]
+       cargo xtask bench mongo [--json] [--quick] [PART...]
 
 Without a PART, all of them.
 
@@ -37,6 +38,13 @@ wire: the hub in a process of its own, on the embedded store; its clients in ano
   fan-out    one publisher to many connections, beside bare axum that flushes once per drained queue
   memory     10,000 idle connections; 20 that never read
 
+mongo: hubs on MongoDB, a replica set of one node that is started for it, beside its driver alone.
+
+  publish    publishers that wait for their answer, beside a bare insertMany of the same documents in the same batches;
+             over sockets; two hubs on one topic
+  news       from one hub's answer to a delivery by another, at 500/s
+  catch-up   a group that lags, with an ack per event, beside a bare find
+
   --json     one line of JSON per figure
   --quick    a tenth of the events: does it run, and roughly how fast
   --full     reopen with ten million events too
@@ -53,8 +61,10 @@ pub enum Command {
     Store(Options<store::Part>),
     /// The benchmark of the gateway.
     Wire(Options<wire::Part>),
-    /// The hub that it connects to.
-    Server(PathBuf),
+    /// The benchmark of hubs on MongoDB.
+    Mongo(Options<mongo::Part>),
+    /// The hub that clients connect to: on a directory, or on a MongoDB.
+    Server(String),
     /// A process that the benchmark of the store starts, to kill it.
     Victim(store::Victim),
 }
@@ -99,14 +109,21 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             }
             options.map(Command::Wire)
         }
+        Some("mongo") => {
+            let options = options(words, mongo::Part::parse)?;
+            if let Some(Options { full: true, .. } | Options { dir: Some(_), .. }) = &options {
+                return Err("--full and --dir are for `store`".into());
+            }
+            options.map(Command::Mongo)
+        }
         Some(wire::SERVER) => {
             let directory =
                 words.next().ok_or_else(|| format!("{} is for the benchmark itself", wire::SERVER))?;
-            Some(Command::Server(directory.into()))
+            Some(Command::Server(directory))
         }
         Some(store::VICTIM) => Some(Command::Victim(store::Victim::parse(words)?)),
         Some("--help" | "-h") => None,
-        Some(other) => return Err(format!("no benchmark `{other}`; there is: bus, store, wire")),
+        Some(other) => return Err(format!("no benchmark `{other}`; there is: bus, store, wire, mongo")),
         None => return Err("which benchmark?".into()),
     };
     Ok(command.unwrap_or(Command::Help))

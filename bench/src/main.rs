@@ -9,6 +9,7 @@ mod cli;
 mod consume;
 mod load;
 mod measure;
+mod mongo;
 mod report;
 mod store;
 mod wire;
@@ -60,7 +61,12 @@ fn run(command: Command) -> Result<()> {
             runtime.block_on(store::run(&options, &mut report))?;
             report
         }
-        Command::Server(directory) => return runtime.block_on(wire::serve(&directory)),
+        Command::Mongo(options) => {
+            let mut report = Report::new("mongo", options.json);
+            runtime.block_on(mongo::run(&options, &mut report))?;
+            report
+        }
+        Command::Server(store) => return runtime.block_on(wire::serve(&store)),
         Command::Wire(options) => {
             let mut report = Report::new("wire", options.json);
             runtime.block_on(wire::run(&options, &mut report))?;

@@ -8,7 +8,8 @@ mod memory;
 mod publish;
 mod server;
 
-pub use server::{SERVER, serve};
+pub use publish::over_sockets;
+pub use server::{SERVER, Server, serve};
 
 use crate::cli::Options;
 use crate::measure::Scale;

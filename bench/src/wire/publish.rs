@@ -59,6 +59,12 @@ pub async fn run(place: &Place, scale: Scale, report: &mut Report) -> Result<()>
     Ok(())
 }
 
+/// Events one by one over sockets, with `in_flight` under way.
+pub async fn over_sockets(server: &Server, in_flight: usize, events: usize) -> Result<crate::measure::Cost> {
+    settle(server).await?;
+    over_wire(server, &publish("orders.created"), 1, in_flight, events).await
+}
+
 /// Lets a new store prepare its segments.
 async fn settle(server: &Server) -> Result<()> {
     let mut client = Client::hub(&server.hub()).await?;

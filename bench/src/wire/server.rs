@@ -7,11 +7,13 @@ use axum::extract::State;
 use axum::extract::ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::routing::any;
 use futures_util::{SinkExt, StreamExt};
-use hub_core::Bus;
+use hub_core::{Bus, ClusterConfig};
 use hub_server::auth::{AuthConfig, Authenticator, Secret};
 use hub_server::{Hub, Settings, limits::Limits};
 use hub_store_embedded::{EmbeddedStore, Options};
+use hub_store_mongo::MongoStore;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -32,9 +34,14 @@ struct Ports {
 }
 
 /// Serves until its parent is gone.
-pub async fn serve(directory: &Path) -> Result<()> {
+pub async fn serve(store: &str) -> Result<()> {
     raise_limit();
-    let bus = Bus::builder(EmbeddedStore::open(directory, Options::default())?).open().await?;
+    let bus = if store.starts_with("mongodb://") {
+        let store = MongoStore::connect(hub_store_mongo::Options::new(store)).await?;
+        Bus::builder(store).cluster(ClusterConfig::default()).open().await?
+    } else {
+        Bus::builder(EmbeddedStore::open(Path::new(store), Options::default())?).open().await?
+    };
     let auth = AuthConfig { static_token: Some(Secret::new(TOKEN)), ..AuthConfig::default() };
     let limits = Limits { connections: 30_000, connections_per_address: 30_000, ..Limits::default() };
     let settings = Settings { limits, ..Settings::default() };
@@ -105,18 +112,28 @@ async fn fan(
 pub struct Server {
     child: Child,
     ports: Ports,
-    /// Where its store is.
-    _directory: TempDir,
+    /// Where its store is, if that is a directory.
+    _directory: Option<TempDir>,
 }
 
 impl Server {
     /// Starts one on an empty store.
     pub fn start(place: &Place) -> Result<Self> {
-        raise_limit();
         let directory = place.fresh()?;
+        let data = directory.path().join("data");
+        Self::on(data.as_os_str(), Some(directory))
+    }
+
+    /// Starts one on a MongoDB.
+    pub fn on_mongo(uri: &str) -> Result<Self> {
+        Self::on(uri.as_ref(), None)
+    }
+
+    fn on(store: &OsStr, directory: Option<TempDir>) -> Result<Self> {
+        raise_limit();
         let mut child = Command::new(std::env::current_exe()?)
             .arg(SERVER)
-            .arg(directory.path().join("data"))
+            .arg(store)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

@@ -92,11 +92,11 @@ impl Pipeline {
                     return answer;
                 }
             },
-            _ => Some(Refused::NotNow(batch, reply)),
+            _ => Some(Refused::NotNow(Box::new(batch), reply)),
         };
         match refused {
             None => {}
-            Some(Refused::NotNow(batch, reply)) => state.line.push_back((batch, reply)),
+            Some(Refused::NotNow(batch, reply)) => state.line.push_back((*batch, reply)),
             Some(Refused::Failed(error, reply)) => drop(reply.send(Err(self.failed(&error)))),
         }
         match help {

@@ -48,7 +48,7 @@ pub type Reply = oneshot::Sender<StoreResult<Committed>>;
 /// Why a batch was not planned.
 pub enum Refused {
     /// That needs the disk.
-    NotNow(Batch, Reply),
+    NotNow(Box<Batch>, Reply),
     /// The disk was needed, and failed.
     Failed(io::Error, Reply),
 }
@@ -171,7 +171,7 @@ impl Writer {
         let waits = wait == Wait::Yes;
         let rare = batch.opened || batch.closed || !batch.cleaned.is_empty() || !batch.jumps.is_empty();
         if !waits && (rare || self.shared.tail().failed.is_some()) {
-            return Err(Refused::NotNow(batch, reply));
+            return Err(Refused::NotNow(Box::new(batch), reply));
         }
         if self.shared.closed.load(Relaxed) && !batch.closed {
             return Err(Refused::Failed(io::Error::other("the store is closed"), reply));
@@ -185,7 +185,7 @@ impl Writer {
         }
         let known = match self.look_up(&batch.commit.events, wait) {
             Some(known) => known,
-            None => return Err(Refused::NotNow(batch, reply)),
+            None => return Err(Refused::NotNow(Box::new(batch), reply)),
         };
         if batch.closed
             && let Err(error) = self.sync_rest()
@@ -196,7 +196,7 @@ impl Writer {
         let room = self.room(&batch);
         if self.is_full(room) {
             if !waits {
-                return Err(Refused::NotNow(batch, reply));
+                return Err(Refused::NotNow(Box::new(batch), reply));
             }
             if let Err(error) = self.roll(room) {
                 return Err(Refused::Failed(error, reply));

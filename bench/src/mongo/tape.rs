@@ -1,0 +1,109 @@
+//! A store that remembers how large its commits were, so that a bare loop can do the same.
+
+use futures_util::future::BoxFuture;
+use hub_core::store::{
+    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Health, Image, ReadLimit, SharedStore,
+    StoreResult,
+};
+use hub_core::{Event, EventId, Key, Millis, TopicName};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Events per commit.
+#[derive(Debug, Default)]
+pub struct Tape(Mutex<Vec<usize>>);
+
+impl Tape {
+    /// Takes what was recorded since the last time.
+    pub fn cut(&self) -> Vec<usize> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+/// Any store, with a [`Tape`].
+pub struct TapedStore {
+    store: Arc<dyn EventStore>,
+    tape: Arc<Tape>,
+}
+
+impl TapedStore {
+    pub fn new(store: Arc<dyn EventStore>) -> (Self, Arc<Tape>) {
+        let tape = Arc::<Tape>::default();
+        (Self { store, tape: tape.clone() }, tape)
+    }
+}
+
+impl EventStore for TapedStore {
+    fn name(&self) -> &'static str {
+        self.store.name()
+    }
+
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed> {
+        if !commit.events.is_empty() {
+            self.tape.0.lock().push(commit.events.len());
+        }
+        self.store.commit(commit)
+    }
+
+    fn overlap(&self) -> usize {
+        self.store.overlap()
+    }
+
+    fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {
+        self.store.load()
+    }
+
+    fn read<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        after: u64,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
+        self.store.read(topic, after, limit)
+    }
+
+    fn bounds<'a>(&'a self, topic: &'a TopicName) -> BoxFuture<'a, StoreResult<Bounds>> {
+        self.store.bounds(topic)
+    }
+
+    fn seq_of<'a>(&'a self, topic: &'a TopicName, id: EventId) -> BoxFuture<'a, StoreResult<Option<u64>>> {
+        self.store.seq_of(topic, id)
+    }
+
+    fn seq_before<'a>(&'a self, topic: &'a TopicName, time: Millis) -> BoxFuture<'a, StoreResult<u64>> {
+        self.store.seq_before(topic, time)
+    }
+
+    fn newest<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, StoreResult<Vec<Option<Arc<Event>>>>> {
+        self.store.newest(topic, keys)
+    }
+
+    fn newest_page<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        after: Option<&'a str>,
+        limit: ReadLimit,
+    ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
+        self.store.newest_page(topic, after, limit)
+    }
+
+    fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {
+        self.store.clean(topic, policy)
+    }
+
+    fn health(&self) -> Health {
+        self.store.health()
+    }
+
+    fn shared(&self) -> Option<SharedStore> {
+        self.store.shared()
+    }
+
+    fn close(&self) -> BoxFuture<'_, StoreResult<()>> {
+        self.store.close()
+    }
+}
