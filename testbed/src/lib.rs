@@ -2,7 +2,8 @@
 //!
 //! - [`mongo`] and [`database`] are what most tests want: a database of their own on a server that all test processes of
 //!   this machine share.
-//! - [`ReplicaSet`] is a set of the test's own, whose nodes can be killed, frozen and restarted; [`Sharded`] a cluster.
+//! - [`ReplicaSet`] is a set of the test's own, whose nodes can be killed, frozen and restarted; [`Sharded`] a cluster;
+//!   [`Standalone`] a server without a set.
 //!
 //! Servers listen on loopback alone, and no server outlives its users, however those end: a watchdog sees to it.
 //! Where the programs come from is told in [`programs`]. Errors are [`anyhow`]'s, as nobody but a person reads them.
@@ -23,6 +24,7 @@ mod scratch;
 mod server;
 mod sharded;
 mod shared;
+mod standalone;
 mod watchdog;
 
 pub use mongodb;
@@ -33,3 +35,4 @@ pub use proxy::Proxy;
 pub use replica_set::ReplicaSet;
 pub use sharded::Sharded;
 pub use shared::{URI_VARIABLE, mongo};
+pub use standalone::Standalone;

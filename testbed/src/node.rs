@@ -40,6 +40,8 @@ impl Node {
             ["--oplogSize", "512"],
             // Megabytes of statistics that nobody reads.
             ["--setParameter", "diagnosticDataCollectionEnabled=false"],
+            // Failpoints: commands that fail, wait or lose their connection on demand, for clients of a given name.
+            ["--setParameter", "enableTestCommands=1"],
         ];
         let mut arguments: Vec<OsString> = words.iter().flatten().map(OsString::from).collect();
         arguments.extend(["--nounixsocket", "--replSet", set, "--dbpath"].map(OsString::from));

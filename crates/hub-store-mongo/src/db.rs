@@ -18,6 +18,9 @@ const SELECTION: Duration = Duration::from_secs(5);
 const CONNECTING: Duration = Duration::from_secs(5);
 /// Within a server's own patience the outcome of a write is known better than after a broken connection.
 const WRITE_CONCERN: Duration = Duration::from_secs(10);
+/// How often servers are asked how they are, unless the address says. A primary that hangs is given up after this and
+/// [`CONNECTING`]; a driver's usual 10 s would leave no time for the next one before a publish has to be answered.
+const HEARTBEAT: Duration = Duration::from_secs(2);
 /// Topics that are written at once and groups that read at once each take a connection.
 const POOL: u32 = 64;
 
@@ -54,6 +57,7 @@ pub fn harden(options: &mut ClientOptions) {
     options.retry_reads = Some(true);
     options.server_selection_timeout = Some(SELECTION);
     options.connect_timeout = Some(CONNECTING);
+    options.heartbeat_freq = options.heartbeat_freq.or(Some(HEARTBEAT));
     options.max_pool_size = options.max_pool_size.or(Some(POOL));
 }
 

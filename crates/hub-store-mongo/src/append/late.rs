@@ -29,11 +29,12 @@ impl Batch<'_> {
         };
         let ids: Vec<EventId> = placed.iter().map(|(entry, ..)| entry.draft.id()).collect();
         let found = self.look_up(&ids).await?;
-        let past = |entry: &Entry, seq: u64| {
-            found.iter().find(|past| past.id == entry.draft.id() && past.seq != seq).copied()
+        let past = |entry: &Entry| found.iter().find(|past| past.id == entry.draft.id()).copied();
+        // What is about to be cleaned under our own `_id` was in time: somebody has seen it where it is.
+        let misplaced = |(entry, seq, _): &mut (Entry, u64, Millis)| match past(entry) {
+            Some(past) => past.oid != Some(entry.oid),
+            None => *seq <= floor,
         };
-        let misplaced =
-            |(entry, seq, _): &mut (Entry, u64, Millis)| *seq <= floor || past(entry, *seq).is_some();
         let late: Vec<_> = placed.extract_if(.., misplaced).collect();
         self.placed(placed);
         self.rests_on = self.db.clock.now();
@@ -51,8 +52,8 @@ impl Batch<'_> {
             self.wait_out(trouble).await?;
         }
         // From the last to the first, so that they are in their order again in front of what waits behind them.
-        for (entry, seq, _) in late.into_iter().rev() {
-            match past(&entry, seq) {
+        for (entry, ..) in late.into_iter().rev() {
+            match past(&entry) {
                 Some(past) => self.known_past(&entry, past),
                 None => self.pending.push_front(entry),
             }

@@ -1,9 +1,10 @@
 //! Ids of events that were cleaned away: the collection `dedupe`.
 //!
 //! ```text
-//! { _id: {topic, id: UUID}, topic, seq, ts, committed, content: UUID }
+//! { _id: {topic, id: UUID}, event: ObjectId, topic, seq, ts, committed, content: UUID }
 //! ```
-//! `content` is [`Event::content`](hub_proto::Event::content), a hash of key and payload.
+//! `event` is the `_id` of the event's document, `content` is [`Event::content`](hub_proto::Event::content), a hash of key
+//! and payload.
 
 use crate::db::Db;
 use crate::document::signed;
@@ -13,6 +14,7 @@ use futures_util::TryStreamExt;
 use hub_core::Millis;
 use hub_core::store::{Appended, Durability};
 use hub_proto::{Draft, Event, EventId, TopicName};
+use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, Document, doc};
 
@@ -20,6 +22,8 @@ use mongodb::bson::{Binary, Bson, Document, doc};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Past {
     pub id: EventId,
+    /// Its document.
+    pub oid: Option<ObjectId>,
     pub seq: u64,
     pub ts: Millis,
     pub content: EventId,
@@ -39,9 +43,10 @@ pub fn uuid(id: EventId) -> Bson {
 }
 
 /// What is remembered of an event that goes.
-pub fn document(event: &Event) -> Document {
+pub fn document(event: &Event, oid: ObjectId) -> Document {
     doc! {
         "_id": { "topic": event.topic().as_str(), "id": uuid(event.id()) },
+        "event": oid,
         "topic": event.topic().as_str(),
         "seq": signed(event.seq()),
         "ts": signed(event.ts()),
@@ -67,7 +72,8 @@ fn read(topic: &TopicName, document: &Document) -> Result<Past, Trouble> {
     let id = document.get_document("_id").ok().and_then(|id| uuid_in(id, "id"));
     match (id, uuid_in(document, "content")) {
         (Some(id), Some(content)) => {
-            Ok(Past { id, seq: number(document, "seq"), ts: number(document, "ts"), content })
+            let oid = document.get_object_id("event").ok();
+            Ok(Past { id, oid, seq: number(document, "seq"), ts: number(document, "ts"), content })
         }
         _ => Err(Trouble::Damaged(format!(
             "an entry of topic {topic} in the collection of cleaned ids is incomplete"

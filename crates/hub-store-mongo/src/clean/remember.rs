@@ -36,7 +36,8 @@ pub async fn announce(
         for found in db.call(find).await? {
             let event = document::event(topic, &found)?;
             known.add(event.id());
-            entries.push(past::document(&event));
+            let oid = found.get_object_id("_id").map_err(|error| Trouble::Damaged(error.to_string()))?;
+            entries.push(past::document(&event, oid));
         }
         if known != ids {
             // Before the ids themselves: nobody looks for what is said not to be there.

@@ -1,2 +1,12 @@
+mod cleaning;
 mod conformance;
+mod connect;
+mod damage;
+mod documents;
+mod doubts;
 mod elsewhere;
+mod fences;
+mod network;
+mod news;
+mod races;
+mod world;
