@@ -344,8 +344,17 @@ impl Bus {
         }
     }
 
+    /// This hub is about to stop: if it is one of several, it delivers nothing more to groups, and takes none over. To be
+    /// called before members are told to leave, so that nobody here gets what they give back: they may still have it in
+    /// hand when they come to the next owner.
+    pub fn wind_down(&self) {
+        if let Some(cluster) = &self.engine().cluster {
+            cluster.wind_down();
+        }
+    }
+
     /// This hub is about to stop: groups that have no members any more are saved and given up, so that other hubs go on
-    /// with them at once. From the first call on no more groups are taken over. To be called until the members are gone;
+    /// with them at once. [Winds down](Self::wind_down), too. To be called until the members are gone;
     /// [`stop`](Self::stop) gives up the rest.
     pub async fn hand_over(&self) {
         let engine = self.engine();

@@ -173,6 +173,7 @@ impl Hub {
     /// back (1012). Waits until they are gone, at most `patience`; answers how many were left. The bus goes on, but gives
     /// each group to other hubs as soon as its last member here is gone.
     pub async fn drain(&self, patience: Duration) -> usize {
+        self.inner.bus.wind_down();
         self.inner.draining.cancel();
         self.inner.sessions.close();
         let handing_over = async {

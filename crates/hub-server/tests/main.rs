@@ -1,6 +1,8 @@
 //! The server over real sockets.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "main/cluster.rs"]
+mod cluster;
 #[path = "main/drain.rs"]
 mod drain;
 #[path = "main/errors.rs"]

@@ -162,7 +162,13 @@ impl Cluster {
 
     /// Whether an owner may deliver at this time.
     pub fn serves(&self, now: Millis) -> bool {
-        now < self.serves_until.load(SeqCst)
+        now < self.serves_until.load(SeqCst) && !self.is_leaving()
+    }
+
+    /// This hub is about to stop. From here on it delivers nothing: what a member that leaves gives back belongs to the
+    /// next owner, which hears from the member that it has it in hand.
+    pub fn wind_down(&self) {
+        self.leaving.store(true, SeqCst);
     }
 
     /// The hubs that are alive, this one included.

@@ -7,7 +7,6 @@ use crate::position::refused;
 use crate::store::{Bounds, Claim, Estate, HubId, HubInfo, Image, StoreResult};
 use hub_proto::{Code, Error, GroupName, Result, TopicName};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 
 /// How often a name may change hands under somebody who wants it.
 const TRIES: usize = 8;
@@ -71,6 +70,11 @@ impl Cluster {
     ) -> StoreResult<()> {
         // Should this fail, the name stays ours and empty-handed, and whoever asks next claims it again.
         let estate = self.in_time(self.shared.estate(name, epoch)).await?;
+        let is_known = |hub: &HubId| self.peers.lock().is_known(*hub);
+        if !edges.iter().all(is_known) {
+            // One that started a moment ago. Should this fail, whoever is not known is not waited for.
+            let _ = self.beat(engine).await;
+        }
         let edges: Vec<HubId> = {
             let peers = self.peers.lock();
             edges.into_iter().filter(|&hub| peers.living(hub).is_some()).collect()
@@ -218,7 +222,7 @@ impl Cluster {
     /// The hub is about to stop: names without members go to whoever wants them, now. Where their members are stays noted,
     /// so that the next owner waits for what those hold.
     pub async fn hand_over(&self, engine: &Arc<Engine>) {
-        self.leaving.store(true, SeqCst);
+        self.wind_down();
         self.give_up_idle(engine, 0).await;
     }
 

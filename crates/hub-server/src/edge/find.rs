@@ -13,8 +13,10 @@ use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Events of one frame of luggage: far below what a frame may have, whatever their topics are called.
+/// The most events in one frame of luggage.
 const FRAME_EVENTS: usize = 2_000;
+/// The most that one of them takes, twice over, and room for the rest of the frame.
+const EVENT_BYTES: usize = 2_048;
 
 /// Where a group is served.
 pub(super) enum Spot {
@@ -63,8 +65,10 @@ pub(super) async fn open(
                 let stored = topics_of(&connection, &ask.name.topic, &ask.group).await?;
                 ask.may_replace(&stored.unwrap_or_default(), &policy)?;
             }
-            let (held, settled) = (rest(&mut luggage.held), rest(&mut luggage.settled));
-            for (held, settled) in chunks(&held, &settled) {
+            // The owner has the same limit, if they are configured alike.
+            let most = (hub.settings().limits.frame_bytes / EVENT_BYTES).clamp(1, FRAME_EVENTS);
+            let (held, settled) = (rest(&mut luggage.held, most), rest(&mut luggage.settled, most));
+            for (held, settled) in chunks(&held, &settled, most) {
                 let part = json!({"held": events(held), "settled": events(settled)});
                 connection.request("BRING", &part).await?;
             }
@@ -75,14 +79,18 @@ pub(super) async fn open(
 }
 
 /// What is too much for one frame.
-fn rest(events: &mut Vec<Held>) -> Vec<Held> {
-    if events.len() > FRAME_EVENTS { events.split_off(FRAME_EVENTS) } else { Vec::new() }
+fn rest(events: &mut Vec<Held>, most: usize) -> Vec<Held> {
+    if events.len() > most { events.split_off(most) } else { Vec::new() }
 }
 
 /// The same in frames.
-fn chunks<'a>(held: &'a [Held], settled: &'a [Held]) -> impl Iterator<Item = (&'a [Held], &'a [Held])> {
-    let held = held.chunks(FRAME_EVENTS).map(|held| (held, &[][..]));
-    held.chain(settled.chunks(FRAME_EVENTS).map(|settled| (&[][..], settled)))
+fn chunks<'a>(
+    held: &'a [Held],
+    settled: &'a [Held],
+    most: usize,
+) -> impl Iterator<Item = (&'a [Held], &'a [Held])> {
+    let held = held.chunks(most).map(|held| (held, &[][..]));
+    held.chain(settled.chunks(most).map(|settled| (&[][..], settled)))
 }
 
 /// The topics of a list that another hub has; `None` if there is no such list.

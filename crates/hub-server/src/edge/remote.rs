@@ -195,13 +195,14 @@ impl Remote {
 
     pub fn rest(&mut self, resting: bool) {
         self.resting = resting;
-        if resting {
-            let arrived = std::mem::take(&mut self.arrived);
-            self.arrived_bytes = 0;
-            self.flooded = false;
-            self.unsent(arrived.iter().map(|(_, delivered)| held(delivered)));
+        if !resting {
+            return self.say_pause();
         }
+        let arrived = std::mem::take(&mut self.arrived);
+        (self.arrived_bytes, self.flooded) = (0, false);
+        // First of all it is not given them again.
         self.say_pause();
+        self.unsent(arrived.iter().map(|(_, delivered)| held(delivered)));
     }
 
     fn say_pause(&mut self) {

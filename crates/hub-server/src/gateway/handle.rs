@@ -102,6 +102,7 @@ impl Session {
     fn may_ask(&self, request: &Request) -> Result<()> {
         let settles = matches!(request, Request::Ack { .. } | Request::Nack { .. } | Request::Modack { .. });
         let ends = matches!(request, Request::Unsubscribe(_) | Request::Pause(_));
+        self.may_hub_ask(request)?;
         match (&self.who, request) {
             (_, Request::Auth { .. }) => {}
             (None, _) => {
@@ -112,7 +113,7 @@ impl Session {
                 let msg = "the token has expired; send AUTH with a new one";
                 return Err(Error::new(Code::TokenExpired, msg));
             }
-            _ => self.may_hub_ask(request)?,
+            _ => {}
         }
         if self.phase != Phase::Open && !settles && !ends {
             return Err(Error::unavailable("the hub is stopping; come back in a moment"));

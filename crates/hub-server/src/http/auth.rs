@@ -1,7 +1,7 @@
 //! Who asks, and what that one may do.
 
 use super::error::{Failure, shown};
-use crate::acl::{Action, Policy, Target};
+use crate::acl::{Action, Effect, Policy, Rule, Target};
 use crate::auth::Identity;
 use crate::limits::Meter;
 use crate::{Hub, Settings};
@@ -98,6 +98,12 @@ impl Caller {
     pub fn sees_group(&self, topic: &TopicName, group: &str) -> bool {
         let target = Target::Topic(topic);
         self.may(Action::Subscribe, target, Some(group)) || self.may(Action::Admin, target, None)
+    }
+
+    /// Whether there is anything that it may administrate.
+    pub fn administrates(&self) -> bool {
+        let allows = |rule: &Rule| rule.effect == Effect::Allow && rule.actions.contains(&Action::Admin);
+        self.rules.rules().iter().any(allows)
     }
 
     /// Whether it may know that there is such a topic: who may do anything with it does.

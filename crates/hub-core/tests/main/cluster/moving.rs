@@ -72,6 +72,24 @@ async fn a_new_owner_delivers_nothing_before_members_elsewhere_have_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hub_that_started_a_moment_ago_is_waited_for_too() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=1).await;
+    // B has not heard of this one yet.
+    let c = cluster.hub().await;
+    let mut of_c = a.member_with("t", luggage(&c, vec![], vec![])).await.unwrap();
+    next(&mut of_c).await;
+    let held = of_c.held();
+    of_c.close();
+    a.bus.hand_over().await;
+    let mut of_b = b.member("t").await.unwrap();
+    assert_eq!(b.bus.group("t", "g").unwrap().reason, Some(hub_core::Reason::TakingOver));
+    let _of_c = b.member_with("t", luggage(&c, held, vec![])).await.unwrap();
+    assert_silent(&mut of_b).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_member_that_never_reports_holds_nobody_up_for_long() {
     let cluster = Cluster::new();
     let (a, b, c) = (cluster.hub().await, cluster.hub().await, cluster.hub().await);
@@ -269,9 +287,13 @@ async fn a_hub_that_is_about_to_stop_gives_up_what_has_no_members_and_takes_noth
     assert_eq!(consume(&mut of_b, 1).await, [1]);
     next(&mut of_b).await;
     let held = of_b.held();
+    let mut last = a.member("t").await.unwrap();
+    a.bus.wind_down();
     a.bus.hand_over().await;
-    assert_eq!(code(b.member("t").await), Code::NotOwner, "it has a member");
+    assert_eq!(code(b.member("t").await), Code::NotOwner, "it has members");
     of_b.close();
+    assert_silent(&mut last).await;
+    last.close();
     a.bus.hand_over().await;
     assert_eq!(b.bus.owner_of("g").await, Ok(Owner::Here));
     assert_eq!(code(a.bus.owner_of("other").await), Code::Unavailable);

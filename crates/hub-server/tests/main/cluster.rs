@@ -1,0 +1,16 @@
+//! Several hubs over one store, and users on each of them.
+
+#[path = "cluster/admin.rs"]
+mod admin;
+#[path = "cluster/edges.rs"]
+mod edges;
+#[path = "cluster/ends.rs"]
+mod ends;
+#[path = "cluster/load.rs"]
+mod load;
+#[path = "cluster/moving.rs"]
+mod moving;
+#[path = "cluster/nodes.rs"]
+mod nodes;
+#[path = "cluster/peers.rs"]
+mod peers;

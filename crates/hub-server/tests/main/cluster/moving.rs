@@ -1,0 +1,272 @@
+//! Groups that change hands while their members hold events.
+
+use super::nodes::*;
+use crate::world::Client;
+use hub_core::Owner;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// An owner, and two edges of it that are to survive it.
+async fn three(cluster: &Cluster, config: &hub_core::ClusterConfig) -> (Node, Node, Node) {
+    let mut nodes = Vec::new();
+    for _ in 0..3 {
+        nodes.push(cluster.node_with(Default::default(), config.clone()).await);
+    }
+    nodes[0].owns("g").await;
+    let [owner, one, two] = nodes.try_into().ok().unwrap();
+    (owner, one, two)
+}
+
+async fn member(node: &Node, opts: Value) -> Client {
+    let mut client = node.client().await;
+    client.ok(subscribe("t", opts)).await;
+    client
+}
+
+/// Takes so many events and holds them.
+async fn hold(client: &mut Client, count: usize) -> Vec<Value> {
+    let mut events = Vec::new();
+    for _ in 0..count {
+        events.push(event(client).await);
+    }
+    events
+}
+
+fn owner_among<'a>(nodes: &[&'a Node]) -> Option<&'a Node> {
+    nodes.iter().find(|node| node.bus().group("t", "g").is_some()).copied()
+}
+
+/// What members hold survives an owner that is gone, in one of two ways.
+async fn survive(config: hub_core::ClusterConfig, dies: bool) {
+    let cluster = Cluster::new();
+    let (owner, one, two) = three(&cluster, &config).await;
+    let opts = json!({"from": "earliest", "maxInFlight": 4});
+    let (mut a, mut b) = (member(&one, opts.clone()).await, member(&two, opts).await);
+    one.publish("t", 1..=20).await;
+    let (of_a, of_b) = (hold(&mut a, 4).await, hold(&mut b, 4).await);
+    let mut seen: BTreeSet<u64> = of_a.iter().chain(&of_b).map(seq).collect();
+    assert_eq!(seen.len(), 8);
+    // One is settled just before the end: nobody may have saved that.
+    a.ok(ack(&of_a[3])).await;
+    match dies {
+        true => owner.kill(),
+        false => owner.stop().await,
+    }
+    // What is in hand is good, whoever owns the group and whether anybody does.
+    for event in &of_a[..3] {
+        assert_eq!(a.ok(ack(event)).await["id"], event["event"]["id"]);
+    }
+    b.send(ack(&of_b[0])).await;
+    b.ok(json!({"op": "NACK", "topic": "t", "group": "g", "id": of_b[1]["event"]["id"], "delay_ms": 0}))
+        .await;
+    let modack = json!({"op": "MODACK", "topic": "t", "group": "g", "id": of_b[2]["event"]["id"], "extend_ms": 60_000});
+    let left = b.ok(modack).await["ack_deadline_ms"].as_u64().unwrap();
+    assert!(left > 50_000, "{left}");
+    let mut late = ack(&of_b[1]);
+    late["attempt"] = json!(1);
+    assert_eq!(b.err(late).await, "unknown_id", "it was handed back");
+
+    let mut nacked = false;
+    let mut rest = 20 - seen.len();
+    while rest > 0 || !nacked {
+        let (client, event) = tokio::select! {
+            event = event(&mut a) => (&mut a, event),
+            event = event(&mut b) => (&mut b, event),
+        };
+        client.ok(ack(&event)).await;
+        if seq(&event) == seq(&of_b[1]) {
+            assert_eq!(event["ctx"]["attempt"], 2, "{event}");
+            nacked = true;
+        } else {
+            // One may have been on its way from the old owner, and lost: that was an attempt, too.
+            assert!(seen.insert(seq(&event)), "{event} was delivered before");
+            rest -= 1;
+        }
+    }
+    b.ok(ack(&of_b[2])).await;
+    b.ok(ack(&of_b[3])).await;
+    let owner = owner_among(&[&one, &two]).expect("one of them owns it");
+    until("everything is settled", || owner.bus().group("t", "g").unwrap().lag == 0).await;
+    assert!(!owner.bus().has_topic("dlq.t"));
+}
+
+#[tokio::test]
+async fn members_keep_what_they_hold_when_the_owner_stops() {
+    Box::pin(survive(patient(), false)).await;
+}
+
+#[tokio::test]
+async fn members_keep_what_they_hold_when_the_owner_dies() {
+    Box::pin(survive(watchful(), true)).await;
+}
+
+#[tokio::test]
+async fn a_subscribe_waits_for_an_owner_while_the_old_one_is_not_known_to_be_dead() {
+    let cluster = Cluster::new();
+    let (owner, one, _two) = three(&cluster, &watchful()).await;
+    owner.kill();
+    let mut client = member(&one, json!({})).await;
+    one.publish("t", [1]).await;
+    assert_eq!(seq(&event(&mut client).await), 1);
+}
+
+#[tokio::test]
+async fn a_member_that_rests_goes_on_resting_with_the_next_owner() {
+    let cluster = Cluster::new();
+    let (owner, one, two) = three(&cluster, &patient()).await;
+    let (mut resting, mut awake) = (member(&one, json!({})).await, member(&two, json!({})).await);
+    resting.ok(json!({"op": "PAUSE", "topic": "t", "group": "g"})).await;
+    owner.stop().await;
+    until("both have arrived", || {
+        owner_among(&[&one, &two]).is_some_and(|owner| owner.members("t", "g") == 2)
+    })
+    .await;
+    one.publish("t", 1..=10).await;
+    for _ in 0..10 {
+        let event = event(&mut awake).await;
+        awake.ok(ack(&event)).await;
+    }
+    assert!(resting.is_quiet());
+    awake.ok(json!({"op": "UNSUBSCRIBE", "topic": "t", "group": "g"})).await;
+    resting.ok(json!({"op": "RESUME", "topic": "t", "group": "g"})).await;
+    one.publish("t", [11]).await;
+    assert_eq!(seq(&event(&mut resting).await), 11);
+}
+
+#[tokio::test]
+async fn a_user_that_does_not_read_follows_its_group_all_the_same() {
+    let cluster = Cluster::new();
+    let (owner, one, two) = three(&cluster, &patient()).await;
+    let mut stuck = Client::open_narrow(one.address).await;
+    stuck.ok(json!({"op": "AUTH", "token": crate::world::token(crate::world::ALL)})).await;
+    stuck.ok(subscribe("t", json!({}))).await;
+    let text = "x".repeat(32 << 10);
+    for _ in 0..600 {
+        two.bus().publish("t", json!(text)).await.unwrap();
+    }
+    until("it is stuck", || owner.bus().group("t", "g").unwrap().reason == Some(hub_core::Reason::Paused))
+        .await;
+    let mut other = member(&two, json!({"maxInFlight": 1})).await;
+    owner.stop().await;
+    until("both have arrived", || {
+        owner_among(&[&one, &two]).is_some_and(|owner| owner.members("t", "g") == 2)
+    })
+    .await;
+    let mut seen = BTreeSet::new();
+    while seen.len() < 600 {
+        let (client, event) = tokio::select! {
+            event = event(&mut stuck) => (&mut stuck, event),
+            event = event(&mut other) => (&mut other, event),
+        };
+        assert!(seen.insert(seq(&event)), "{} came twice", seq(&event));
+        client.send(ack(&event)).await;
+    }
+}
+
+#[tokio::test]
+async fn more_than_a_frame_holds_is_brought_along_too() {
+    let cluster = Cluster::new();
+    let (owner, one, two) = three(&cluster, &patient()).await;
+    let mut other = member(&two, json!({"maxInFlight": 1})).await;
+    let first = async |client: &mut Client| {
+        one.publish("t", [0]).await;
+        seq(&event(client).await)
+    };
+    assert_eq!(first(&mut other).await, 1);
+    let mut client = member(&one, json!({"maxInFlight": 10_000})).await;
+    for _ in 0..5 {
+        let events: Vec<_> = (0..1000).map(|n| json!({"topic": "t", "payload": n})).collect();
+        client.ok(json!({"op": "PUBLISH", "events": events})).await;
+    }
+    let held = hold(&mut client, 5000).await;
+    // These are settled; nobody may have saved the last of them.
+    let ids: Vec<_> = held[..2500].iter().map(|event| event["event"]["id"].clone()).collect();
+    client.ok(json!({"op": "ACK", "topic": "t", "group": "g", "ids": ids})).await;
+    owner.stop().await;
+    let ids: Vec<_> = held[2500..].iter().map(|event| event["event"]["id"].clone()).collect();
+    let acked = client.ok(json!({"op": "ACK", "topic": "t", "group": "g", "ids": ids})).await;
+    assert_eq!((&acked["acked"], &acked["unknown"]), (&json!(2500), &json!([])));
+    until("they are settled", || {
+        owner_among(&[&one, &two]).is_some_and(|owner| {
+            let group = owner.bus().group("t", "g").unwrap();
+            group.members == 2 && group.inflight == 1 && group.parked == 0 && group.reason.is_some()
+        })
+    })
+    .await;
+    one.publish("t", [0]).await;
+    assert_eq!(seq(&event(&mut client).await), 5002, "nothing comes again");
+}
+
+#[tokio::test]
+async fn a_group_that_changes_hands_again_and_again_delivers_each_event_once() {
+    let cluster = Cluster::new();
+    let steady = cluster.node().await;
+    let mut owner = cluster.node().await;
+    owner.owns("g").await;
+    let mut client = member(&steady, json!({"maxInFlight": 3})).await;
+    let mut held: Option<Value> = None;
+    let mut seen = BTreeSet::new();
+    for round in 0..6u64 {
+        steady.publish("t", round * 5..round * 5 + 5).await;
+        for _ in 0..5 {
+            let event = event(&mut client).await;
+            assert!(seen.insert(seq(&event)), "{event} came twice");
+            assert_eq!(event["ctx"]["attempt"], 1);
+            // One is always in hand while the group moves.
+            if let Some(before) = held.replace(event) {
+                client.ok(ack(&before)).await;
+            }
+        }
+        owner.stop().await;
+        // The hub with the member takes over; when it has no other member, a new hub gets its turn.
+        until("it is the owner", || steady.bus().group("t", "g").is_some()).await;
+        owner = cluster.node().await;
+        let mut other = owner.client().await;
+        other.ok(subscribe("t", json!({"maxInFlight": 1}))).await;
+        other.ok(json!({"op": "UNSUBSCRIBE", "topic": "t", "group": "g"})).await;
+        assert!(matches!(owner.bus().owner_of("g").await, Ok(Owner::There(_))));
+    }
+    client.ok(ack(&held.unwrap())).await;
+    until("everything is settled", || steady.bus().group("t", "g").unwrap().lag == 0).await;
+    assert_eq!(seen.len(), 30);
+}
+
+#[tokio::test]
+async fn members_of_a_hub_that_was_taken_for_dead_go_on_with_what_they_hold() {
+    let cluster = Cluster::new();
+    let quick = watchful();
+    let (owner, store) = cluster.faulty_node(quick.clone()).await;
+    let other = cluster.node_with(Default::default(), quick).await;
+    owner.owns("g").await;
+    let mut here = member(&owner, json!({"from": "earliest", "maxInFlight": 3})).await;
+    owner.publish("t", 1..=6).await;
+    let held = hold(&mut here, 3).await;
+    tokio::time::timeout(PATIENCE, owner.bus().flush()).await.unwrap().unwrap();
+    store.script(|_| Some(hub_core::testkit::Fault::Refuse));
+    // The other one takes over as soon as it may.
+    let mut there = member(&other, json!({"maxInFlight": 1})).await;
+    until("it is the owner", || other.bus().group("t", "g").is_some()).await;
+    store.heal();
+    until("the member has come", || other.members("t", "g") == 2).await;
+    let mut seen = BTreeSet::new();
+    for event in &held {
+        here.ok(ack(event)).await;
+        seen.insert(seq(event));
+    }
+    // Its hub was dead to others for a while: what it held may have gone to the new owner's member before it came.
+    while seen.len() < 6 || other.bus().group("t", "g").is_none_or(|group| group.lag != 0) {
+        let next = async {
+            tokio::select! {
+                event = event(&mut here) => (&mut here, event),
+                event = event(&mut there) => (&mut there, event),
+            }
+        };
+        let Ok((client, event)) = tokio::time::timeout(Duration::from_millis(200), next).await else {
+            continue;
+        };
+        seen.insert(seq(&event));
+        client.ok(ack(&event)).await;
+    }
+    assert_eq!(seen, (1..=6).collect());
+}
