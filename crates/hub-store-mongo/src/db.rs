@@ -8,7 +8,7 @@ use mongodb::options::{
     ClientOptions, DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions,
     WriteConcern,
 };
-use mongodb::{Client, ClientSession, Collection, Database, Namespace};
+use mongodb::{Client, ClientSession, Collection, Database, Namespace, SessionCursor};
 use std::time::Duration;
 
 /// The database if the address names none.
@@ -109,6 +109,19 @@ impl Db {
             Ok(answer) => answer,
             Err(_) => Err(Trouble::Late(self.call_limit)),
         }
+    }
+
+    /// The next document of a cursor in a session, if there is one.
+    pub async fn advance<T>(
+        &self,
+        cursor: &mut SessionCursor<T>,
+        session: &mut ClientSession,
+    ) -> Result<Option<Document>, Trouble> {
+        if !self.call(cursor.advance(session)).await? {
+            return Ok(None);
+        }
+        let found = Document::try_from(cursor.current()).map_err(mongodb::error::Error::from)?;
+        Ok(Some(found))
     }
 
     /// A session whose reads see everything that it has written, and everything that anybody had been told was written

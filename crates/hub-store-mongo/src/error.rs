@@ -101,6 +101,8 @@ pub enum Trouble {
     Driver(Error),
     /// What came back is not what was written.
     Damaged(String),
+    /// Others are in the way all the time.
+    Busy(&'static str),
 }
 
 impl From<Error> for Trouble {
@@ -115,7 +117,7 @@ impl Trouble {
         match self {
             Self::Late(_) => true,
             Self::Driver(error) => is_passing(error),
-            Self::Damaged(_) => false,
+            Self::Damaged(_) | Self::Busy(_) => false,
         }
     }
 
@@ -125,6 +127,7 @@ impl Trouble {
             Self::Late(limit) => format!("no answer within {} ms", limit.as_millis()),
             Self::Driver(error) => words(error),
             Self::Damaged(what) => what.clone(),
+            Self::Busy(what) => (*what).to_owned(),
         }
     }
 }
@@ -149,9 +152,9 @@ impl From<Trouble> for StoreError {
 }
 
 /// Codes of the server that mean "not now" or "not here": elections, shutdowns, waits that ran out.
-const PASSING: [i32; 24] = [
-    6, 7, 24, 43, 50, 64, 79, 89, 91, 100, 112, 134, 175, 189, 202, 234, 262, 317, 9001, 10107, 11600, 11602,
-    13435, 13436,
+const PASSING: [i32; 27] = [
+    6, 7, 24, 43, 46, 50, 64, 89, 91, 100, 112, 133, 134, 175, 189, 202, 234, 262, 317, 9001, 10107, 11600,
+    11601, 11602, 13388, 13435, 13436,
 ];
 
 /// See [`Trouble::is_passing`].

@@ -8,7 +8,10 @@ const FINDINGS: usize = 20;
 
 #[derive(Default)]
 struct Board {
-    failing: Option<String>,
+    /// The last write failed.
+    writes: Option<String>,
+    /// The last call of any kind did.
+    calls: Option<String>,
     findings: Vec<String>,
     more: usize,
     damaged: u64,
@@ -24,27 +27,54 @@ impl HealthBoard {
     pub fn commit_failed(&self, why: &StoreError) {
         let mut board = self.0.lock();
         board.failed_commits += 1;
-        failing(&mut board, why);
+        found(&mut board, why);
+        if let StoreError::Unavailable(why) = why {
+            if board.writes.is_none() {
+                tracing::error!(why, "the database takes no commits");
+            }
+            board.writes = Some(why.clone());
+        }
     }
 
     /// Something else did.
     pub fn failed(&self, why: &StoreError) {
-        failing(&mut self.0.lock(), why);
+        let mut board = self.0.lock();
+        found(&mut board, why);
+        if let StoreError::Unavailable(why) = why {
+            if board.writes.is_none() && board.calls.is_none() {
+                tracing::error!(why, "the database does not answer as it should");
+            }
+            board.calls = Some(why.clone());
+        }
     }
 
-    /// The database answers.
-    pub fn working(&self) {
+    /// The database answers. That it can be read does not mean that it can be written.
+    pub fn answers(&self) {
         let mut board = self.0.lock();
-        if board.failing.take().is_some() {
+        if board.calls.take().is_some() && board.writes.is_none() {
             tracing::info!("the database answers again");
         }
+    }
+
+    /// A majority takes writes.
+    pub fn takes_writes(&self) {
+        let mut board = self.0.lock();
+        let (writes, calls) = (board.writes.take(), board.calls.take());
+        if writes.or(calls).is_some() {
+            tracing::info!("the database takes commits again");
+        }
+    }
+
+    /// Whether a commit failed, and no write has succeeded since.
+    pub fn is_failing(&self) -> bool {
+        self.0.lock().writes.is_some()
     }
 
     pub fn read(&self) -> Health {
         let board = self.0.lock();
         let more = (board.more > 0).then(|| format!("and {} more", board.more));
         Health {
-            unavailable: board.failing.clone(),
+            unavailable: board.writes.clone().or_else(|| board.calls.clone()),
             warnings: board.findings.iter().cloned().chain(more).collect(),
             damaged: board.damaged,
             failed_commits: board.failed_commits,
@@ -52,25 +82,16 @@ impl HealthBoard {
     }
 }
 
-fn failing(board: &mut Board, why: &StoreError) {
-    match why {
-        StoreError::Unavailable(why) => {
-            if board.failing.is_none() {
-                tracing::error!(why, "the database does not do what it is asked to");
-            }
-            board.failing = Some(why.clone());
-        }
-        StoreError::Damaged(what) => {
-            // What was said already is not said again.
-            if !board.findings.contains(what) {
-                tracing::error!(what, "damage");
-                board.damaged += 1;
-                match board.findings.len() < FINDINGS {
-                    true => board.findings.push(what.clone()),
-                    false => board.more += 1,
-                }
-            }
-        }
-        StoreError::Fenced(_) => {}
+/// Notes damage. What was said already is not said again.
+fn found(board: &mut Board, why: &StoreError) {
+    let StoreError::Damaged(what) = why else { return };
+    if board.findings.contains(what) {
+        return;
+    }
+    tracing::error!(what, "damage");
+    board.damaged += 1;
+    match board.findings.len() < FINDINGS {
+        true => board.findings.push(what.clone()),
+        false => board.more += 1,
     }
 }

@@ -33,7 +33,7 @@
 //! | | |
 //! | --- | --- |
 //! | `options`, `connect`, `schema` | the address, the server, the indexes |
-//! | `db`, `error`, `clock`, `health` | what every call has in common |
+//! | `db`, `error`, `clock`, `health`, `probe` | what every call has in common |
 //! | `document` | events as documents, payloads as BSON |
 //! | `append` | numbering, races, doubt |
 //! | `groups` | saving groups under a fence |
@@ -51,6 +51,7 @@ mod error;
 mod groups;
 mod health;
 mod options;
+mod probe;
 mod read;
 mod schema;
 mod shared;

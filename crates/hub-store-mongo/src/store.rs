@@ -8,6 +8,7 @@ use crate::error::{ConnectError, Trouble};
 use crate::groups::GroupWriter;
 use crate::health::HealthBoard;
 use crate::options::Options;
+use crate::probe::Probe;
 use crate::read::{self, Reader};
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
@@ -33,7 +34,8 @@ pub(crate) struct Inner {
     pub groups: GroupWriter,
     reader: Reader,
     cleaner: Cleaner,
-    pub health: HealthBoard,
+    health: Arc<HealthBoard>,
+    probe: Probe,
 }
 
 impl MongoStore {
@@ -49,7 +51,8 @@ impl MongoStore {
             groups: GroupWriter::new(db.clone()),
             reader: Reader::new(db.clone()),
             cleaner: Cleaner::new(db.clone(), options.clean_delay),
-            health: HealthBoard::default(),
+            health: Arc::default(),
+            probe: Probe::default(),
             db,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -68,14 +71,22 @@ impl std::fmt::Debug for MongoStore {
 }
 
 impl Inner {
-    /// Notes how a call went, and answers as the port does.
+    /// Notes how a read went, and answers as the port does.
     pub fn noted<T>(&self, answer: Result<T, Trouble>) -> StoreResult<T> {
         let answer = answer.map_err(StoreError::from);
         match &answer {
-            Ok(_) => self.health.working(),
+            Ok(_) => self.health.answers(),
             Err(error) => self.health.failed(error),
         }
         answer
+    }
+
+    /// The same for what a majority has written.
+    pub fn noted_write<T>(&self, answer: Result<T, Trouble>) -> StoreResult<T> {
+        if answer.is_ok() {
+            self.health.takes_writes();
+        }
+        self.noted(answer)
     }
 
     async fn commit(&self, commit: Commit) -> Committed {
@@ -87,8 +98,14 @@ impl Inner {
         let failed = failed.chain(records.iter().filter_map(|record| record.as_ref().err()));
         let mut failed = failed.filter(|error| !matches!(error, StoreError::Fenced(_)));
         match failed.next() {
-            Some(error) => self.health.commit_failed(error),
-            None => self.health.working(),
+            Some(error) => {
+                self.health.commit_failed(error);
+                if self.health.is_failing() {
+                    self.probe.start(&self.db, &self.health);
+                }
+            }
+            None if events.is_empty() && records.is_empty() => {}
+            None => self.health.takes_writes(),
         }
         drop(failed);
         Committed { events, records }
@@ -162,5 +179,15 @@ impl EventStore for MongoStore {
 
     fn shared(&self) -> Option<SharedStore> {
         Some(Arc::new(self.clone()))
+    }
+
+    fn close(&self) -> BoxFuture<'_, StoreResult<()>> {
+        Box::pin(async move {
+            self.inner.probe.stop();
+            let client = self.inner.db.client.clone();
+            // Connections are of no use any more; whether the server hears of it in time makes no difference.
+            let _ = tokio::time::timeout(self.inner.db.call_limit, client.shutdown().immediate(true)).await;
+            Ok(())
+        })
     }
 }

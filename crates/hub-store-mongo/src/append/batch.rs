@@ -130,6 +130,9 @@ impl<'a> Batch<'a> {
     }
 
     async fn work(&mut self) -> Result<(), Stop> {
+        // Both at once where both have to be asked. Errors are met again below.
+        let (_, _) =
+            tokio::join!(self.in_time(self.topic.cleaned(self.db)), self.in_time(self.topic.tail(self.db)));
         self.answer_past().await?;
         while !self.pending.is_empty() {
             if let Some(until) = self.topic.pause() {

@@ -35,6 +35,7 @@ use hub_core::store::{Appended, StoreError, StoreResult};
 use hub_proto::{Draft, TopicName};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 /// Topics of one commit that are written at the same time.
@@ -60,11 +61,13 @@ impl Appender {
         }
     }
 
-    /// Something was announced to be cleaned: who appends next has to hear of it.
-    pub fn announced(&self, topic: &TopicName) {
-        if let Some(topic) = self.topics.lock().get(topic) {
-            topic.forget_cleaned();
-        }
+    /// Holds appends to a topic up, and lets those that come next hear of what was announced: for a cleaner that does not
+    /// wait, because it is alone.
+    pub async fn hold(&self, topic: &TopicName) -> OwnedMutexGuard<()> {
+        let topic = self.topic(topic);
+        let turn = topic.turn.clone().lock_owned().await;
+        topic.forget_cleaned();
+        turn
     }
 
     /// Appends events of any topics; each has an answer of its own, in the order given.

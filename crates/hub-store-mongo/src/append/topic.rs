@@ -10,6 +10,7 @@ use hub_proto::TopicName;
 use mongodb::ClientSession;
 use mongodb::bson::doc;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -38,7 +39,7 @@ pub struct Tail {
 pub struct Topic {
     pub name: TopicName,
     /// One batch at a time.
-    pub turn: tokio::sync::Mutex<()>,
+    pub turn: Arc<tokio::sync::Mutex<()>>,
     known: Mutex<Known>,
 }
 
@@ -58,7 +59,7 @@ struct Known {
 
 impl Topic {
     pub fn new(name: TopicName) -> Self {
-        Self { name, turn: tokio::sync::Mutex::default(), known: Mutex::default() }
+        Self { name, turn: Arc::default(), known: Mutex::default() }
     }
 
     /// The end, as far as it is known and fresh; else it is read.

@@ -106,6 +106,7 @@ async fn transact(
         .events
         .find(filter.clone())
         .projection(doc! { "_id": 0, "seq": 1, "size": 1 })
+        .batch_size(BLOCK as u32)
         .session(&mut *session)
         .await?;
     while cursor.advance(session).await? {

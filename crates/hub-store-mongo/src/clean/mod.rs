@@ -19,6 +19,7 @@ mod remember;
 
 use self::plan::Plan;
 use crate::append::Appender;
+use crate::append::topic::TRUST;
 use crate::db::Db;
 use crate::error::Trouble;
 use crate::read;
@@ -70,8 +71,8 @@ impl Cleaner {
         Self { db, delay, topics: parking_lot::Mutex::default() }
     }
 
-    /// Plans what `policy` does not keep, and deletes what was planned long enough ago. Between the two this hub's own
-    /// appender hears of it: without a delay nobody else would tell it.
+    /// Plans what `policy` does not keep, and deletes what was planned long enough ago. A cleaner that hardly waits holds
+    /// its own hub's appends up meanwhile: they would not hear of it in time.
     pub async fn clean(
         &self,
         topic: &TopicName,
@@ -86,10 +87,13 @@ impl Cleaner {
             plans.waiting.clear();
             plans.rules = rules;
         }
+        let _held = match self.delay < 2 * TRUST {
+            true => Some(appender.hold(topic).await),
+            false => None,
+        };
         while let Some(plan) = plan::make(&self.db, topic, policy, &plans.waiting).await? {
             plans.waiting.push_back(plan);
         }
-        appender.announced(topic);
         let mut removed = 0;
         while let Some(plan) =
             plans.waiting.front_mut().filter(|plan| self.db.clock.since(plan.told) >= self.delay)

@@ -22,8 +22,9 @@ use std::borrow::Cow;
 
 /// Levels of arrays and objects in a payload. The document around it is one more; the server allows 100.
 const DEPTH: usize = 99;
-/// Bytes of a payload as BSON. The whole document has 16 MiB, and the text may be in it, too.
+/// Bytes of a payload as BSON, and as BSON and text together. The whole document has 16 MiB.
 const BYTES: usize = 7 << 20;
+const BOTH_BYTES: usize = 12 << 20;
 
 /// The element's name.
 pub const PAYLOAD: &str = "payload";
@@ -47,6 +48,9 @@ pub fn write(writer: &mut Writer, payload: &[u8]) -> Stored {
     let mut stored = Stored::AsText;
     if (Reader { json: payload, at: 0, limit: start + BYTES }).whole(writer).is_some() {
         stored = compare(&writer.bytes[start..], payload);
+    }
+    if stored == Stored::Twice && writer.bytes.len() - start + payload.len() > BOTH_BYTES {
+        stored = Stored::AsText;
     }
     if stored == Stored::AsText {
         writer.bytes.truncate(start);

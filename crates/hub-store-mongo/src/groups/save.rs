@@ -87,7 +87,7 @@ impl GroupWriter {
             let tried = tokio::time::timeout_at(deadline, self.attempt(&mut wave, &mut answer)).await;
             let trouble = match tried {
                 Ok(Ok(())) if attempt < TRIES => continue,
-                Ok(Ok(())) => Trouble::Damaged("somebody else writes to the same groups all the time".into()),
+                Ok(Ok(())) => Trouble::Busy("somebody else writes to the same groups all the time"),
                 Ok(Err(trouble)) => trouble,
                 Err(_) => Trouble::Late(self.db.commit_limit),
             };

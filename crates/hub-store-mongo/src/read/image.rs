@@ -24,8 +24,7 @@ pub async fn image(db: &Db) -> Result<(Image, Vec<(Address, Saved)>), Trouble> {
     let mut cleaned: HashMap<String, Cleaned, RandomState> = HashMap::default();
     let all = db.topics.find(doc! { "_id": { "$ne": SCHEMA } });
     let mut cursor = db.call(async { all.session(&mut session).await }).await?;
-    while cursor.advance(&mut session).await? {
-        let document: Document = read(cursor.current())?;
+    while let Some(document) = db.advance(&mut cursor, &mut session).await? {
         if let Ok(topic) = document.get_str("_id") {
             cleaned.insert(topic.to_owned(), Cleaned::of(&document));
         }
@@ -54,8 +53,7 @@ pub async fn groups_in(
 ) -> Result<(Vec<StoredGroup>, Vec<SubscriptionRecord>, Vec<(Address, Saved)>), Trouble> {
     let (mut groups, mut subscriptions, mut saved) = (Vec::new(), Vec::new(), Vec::new());
     let mut cursor = db.call(async { db.groups.find(filter).session(&mut *session).await }).await?;
-    while cursor.advance(session).await? {
-        let document: Document = read(cursor.current())?;
+    while let Some(document) = db.advance(&mut cursor, session).await? {
         match groups::kind_of(&document) {
             Kind::Group => {
                 let group = groups::stored_group(&document)?;
@@ -106,14 +104,10 @@ async fn ends(db: &Db, session: &mut ClientSession, direction: i32) -> Result<Ve
     let ends = db.events.aggregate(one_per_topic(direction));
     let mut cursor = db.call(async { ends.session(&mut *session).await }).await?;
     let mut found = Vec::new();
-    while cursor.advance(session).await? {
-        found.push(read(cursor.current())?);
+    while let Some(document) = db.advance(&mut cursor, session).await? {
+        found.push(document);
     }
     Ok(found)
-}
-
-fn read(raw: &mongodb::bson::RawDocument) -> Result<Document, Trouble> {
-    Document::try_from(raw).map_err(|error| Trouble::from(mongodb::error::Error::from(error)))
 }
 
 fn topic_in(found: &Document) -> Result<TopicName, Trouble> {

@@ -35,11 +35,11 @@ fn hub_in(value: Option<&Bson>) -> Option<HubId> {
 
 impl Shared for MongoStore {
     fn beat<'a>(&'a self, me: &'a HubInfo) -> BoxFuture<'a, StoreResult<Vec<Heartbeat>>> {
-        Box::pin(async move { self.inner.noted(hubs::beat(&self.inner.db, me).await) })
+        Box::pin(async move { self.inner.noted_write(hubs::beat(&self.inner.db, me).await) })
     }
 
     fn forget<'a>(&'a self, hubs: &'a [HubId]) -> BoxFuture<'a, StoreResult<()>> {
-        Box::pin(async move { self.inner.noted(hubs::forget(&self.inner.db, hubs).await) })
+        Box::pin(async move { self.inner.noted_write(hubs::forget(&self.inner.db, hubs).await) })
     }
 
     fn owner<'a>(&'a self, name: &'a str) -> BoxFuture<'a, StoreResult<Ownership>> {
@@ -62,7 +62,7 @@ impl Shared for MongoStore {
     }
 
     fn claim<'a>(&'a self, name: &'a str, seen: u64, me: HubId) -> BoxFuture<'a, StoreResult<Claim>> {
-        Box::pin(async move { self.inner.noted(owners::claim(&self.inner.db, name, seen, me).await) })
+        Box::pin(async move { self.inner.noted_write(owners::claim(&self.inner.db, name, seen, me).await) })
     }
 
     fn set_edges<'a>(
@@ -71,19 +71,19 @@ impl Shared for MongoStore {
         epoch: u64,
         edges: &'a [HubId],
     ) -> BoxFuture<'a, StoreResult<()>> {
-        Box::pin(
-            async move { self.inner.noted(owners::set_edges(&self.inner.db, name, epoch, edges).await)? },
-        )
+        Box::pin(async move {
+            self.inner.noted_write(owners::set_edges(&self.inner.db, name, epoch, edges).await)?
+        })
     }
 
     fn release<'a>(&'a self, names: &'a [(String, u64)]) -> BoxFuture<'a, StoreResult<()>> {
-        Box::pin(async move { self.inner.noted(owners::release(&self.inner.db, names).await) })
+        Box::pin(async move { self.inner.noted_write(owners::release(&self.inner.db, names).await) })
     }
 
     fn estate<'a>(&'a self, group: &'a str, epoch: u64) -> BoxFuture<'a, StoreResult<Estate>> {
         Box::pin(async move {
             let (groups, subscriptions, saved) =
-                self.inner.noted(owners::estate(&self.inner.db, group, epoch).await)?;
+                self.inner.noted_write(owners::estate(&self.inner.db, group, epoch).await)?;
             self.inner.groups.learn(saved);
             Ok(Estate { groups, subscriptions })
         })

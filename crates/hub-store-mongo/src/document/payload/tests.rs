@@ -89,6 +89,7 @@ fn what_bson_cannot_carry_is_text() {
         r#""\ud800""#,
         &deep(100),
         &digits,
+        &format!(" \"{}\"", "x".repeat(6_500_000)),
     ] {
         assert_eq!(through(json), (Stored::AsText, None), "{}", &json[..json.len().min(60)]);
     }

@@ -27,6 +27,10 @@ async fn a_database_that_cannot_be_reached_is_told_until_it_can_be() {
     assert!(store.health().unavailable.is_some());
     assert!(store.load().await.is_err());
     proxy.heal().await.unwrap();
+    // Nobody publishes to a hub that is not ready: it finds out by itself.
+    while store.health().unavailable.is_some() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let again = loop {
         let mut again = commit(&store, vec![draft_with("t", id, "2")]).await;
         match again.remove(0) {
@@ -99,7 +103,7 @@ async fn elections_and_kills_lose_nothing_and_leave_no_gap() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn topics_spread_over_shards() {
     use super::world::{T0, topic};
-    use hub_core::store::{CleanPolicy, Shared};
+    use hub_core::store::{Claim, CleanPolicy, GroupRecord, HubId, Record, Shared};
     use hub_testbed::mongodb::bson::doc;
 
     let cluster = Sharded::start(2).await.unwrap();
@@ -126,6 +130,22 @@ async fn topics_spread_over_shards() {
     while heard.len() < 12 || heard[&topic("t.3")] < 11 {
         heard.extend(changes.next().await.unwrap());
     }
+    let me = HubId::random();
+    assert!(matches!(store.claim("g", 0, me).await.unwrap(), Claim::Won { epoch: 1, .. }));
+    assert_eq!(store.owner("g").await.unwrap().hub, Some(me));
+    let record = GroupRecord {
+        topic: topic("t.1"),
+        name: super::world::group("g"),
+        options: hub_core::GroupOptions::default(),
+        created: T0,
+        idle_since: None,
+        driven: false,
+        born: 0,
+    };
+    super::world::write(&store, 1, vec![Record::Group(record.clone())]).await.remove(0).unwrap();
+    assert_eq!(store.estate("g", 2).await.unwrap().groups[0].record, record);
+    let late = super::world::write(&store, 1, vec![Record::Group(record)]).await.remove(0);
+    assert!(matches!(late, Err(StoreError::Fenced(_))), "{late:?}");
     for shard in cluster.shards() {
         let client = hub_testbed::mongodb::Client::with_uri_str(shard.uri()).await.unwrap();
         let events = client.database(name).collection::<hub_testbed::mongodb::bson::Document>("events");
