@@ -8,6 +8,7 @@ use hub_core::store::{
 use hub_core::{Event, EventId, Key, Millis, TopicName};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Events per commit.
 #[derive(Debug, Default)]
@@ -47,6 +48,10 @@ impl EventStore for TapedStore {
 
     fn overlap(&self) -> usize {
         self.store.overlap()
+    }
+
+    fn rest(&self) -> Option<Duration> {
+        self.store.rest()
     }
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {

@@ -386,6 +386,11 @@ impl Committer {
                 return Left::Seat;
             }
             let room = !leaving && flights.len() < overlap;
+            if flights.is_empty()
+                && let Some(rest) = target.store.rest()
+            {
+                tokio::time::sleep(rest).await;
+            }
             if room {
                 match self.gather(target.clock.wall()) {
                     (Some(batch), _) => {

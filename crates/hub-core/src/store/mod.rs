@@ -19,6 +19,7 @@ use crate::Millis;
 use futures_core::future::BoxFuture;
 use hub_proto::{Event, EventId, Key, TopicName};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The answer of a store that could not do what it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -219,6 +220,12 @@ pub trait EventStore: Send + Sync + 'static {
     /// whichever future is polled. One that fails may take those behind it along, and need not.
     fn overlap(&self) -> usize {
         1
+    }
+
+    /// How long to wait before the next commit is gathered, so that another hub on the same store has its turn: what is
+    /// published meanwhile goes along. Asked before each commit; the answer is given once.
+    fn rest(&self) -> Option<Duration> {
+        None
     }
 
     /// Reads what is stored about topics, groups and subscriptions.

@@ -154,6 +154,10 @@ impl EventStore for FaultyStore {
         }
     }
 
+    fn rest(&self) -> Option<Duration> {
+        self.inner.rest()
+    }
+
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {
         self.reading("load", |store| store.load())
     }
