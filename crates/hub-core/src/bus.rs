@@ -170,7 +170,13 @@ fn start(engine: &Arc<Engine>) {
     if engine.cluster.is_some() {
         until_stopping(engine, |engine| async move {
             if let Some(cluster) = &engine.cluster {
-                tokio::join!(cluster.run(&engine), cluster.follow(&engine));
+                cluster.follow(&engine).await;
+            }
+        });
+        let beating = engine.clone();
+        engine.spawn(async move {
+            if let Some(cluster) = &beating.cluster {
+                cluster.run(&beating).await;
             }
         });
     }

@@ -715,7 +715,11 @@ fn reply(answers: Vec<Answer>, results: Vec<Result<Place>>, records: Vec<StoreRe
         told.push(match to {
             Asker::Event(id, reply) => Told::Event(reply, next(id)),
             Asker::Events(ids, reply) => Told::Events(reply, ids.into_iter().map(&mut next).collect()),
-            Asker::Records(count, reply) => Told::Records(reply, records.by_ref().take(count).collect()),
+            Asker::Records(count, reply) => {
+                // All of them, before one is looked at: what is left belongs to others.
+                let own: Vec<StoreResult<()>> = records.by_ref().take(count).collect();
+                Told::Records(reply, own.into_iter().collect())
+            }
         });
     }
     // The last one first: who has many under way waits for its first one only, and finds them all when it wakes up.

@@ -236,17 +236,21 @@ impl Engine {
 
     /// Makes groups or subscriptions durable, under what they are owned: all of them, or an error.
     pub async fn write(self: &Arc<Self>, records: Vec<Record>) -> Result<()> {
-        let now = self.clock.steady();
-        let Some(cluster) = &self.cluster else {
-            return self.committer.write(records, Vec::new(), now).await;
-        };
+        let Some(cluster) = &self.cluster else { return self.write_under(records, Vec::new()).await };
         let epoch = |record: &Record| {
             let tenure = cluster.tenure(record.group()).filter(|tenure| !tenure.is_lost());
-            tenure.map(|tenure| tenure.epoch).ok_or_else(|| not_owner(record.group()))
+            tenure.map(|tenure| tenure.epoch()).ok_or_else(|| not_owner(record.group()))
         };
         let epochs = records.iter().map(epoch).collect::<Result<Vec<u64>>>()?;
-        let written = self.committer.write(records, epochs, now).await;
-        if written.as_ref().is_err_and(|error| error.code == Code::NotOwner) {
+        self.write_under(records, epochs).await
+    }
+
+    /// The same, for those who know the epoch of each.
+    pub async fn write_under(self: &Arc<Self>, records: Vec<Record>, epochs: Vec<u64>) -> Result<()> {
+        let written = self.committer.write(records, epochs, self.clock.steady()).await;
+        if let Some(cluster) = &self.cluster
+            && written.as_ref().is_err_and(|error| error.code == Code::NotOwner)
+        {
             // Some of it is not ours any more: find out what.
             if let Err(error) = cluster.verify(self).await {
                 tracing::warn!(%error, "which groups this hub still owns could not be asked");
@@ -255,11 +259,11 @@ impl Engine {
         written
     }
 
-    /// Lets go of all groups and subscriptions called `name` as they are owned under `tenure`; nothing is stored.
-    pub fn drop_groups(&self, name: &GroupName, tenure: &Arc<Tenure>, error: &Error) {
+    /// Lets go of all groups and subscriptions called `name`, which is lost; nothing is stored.
+    pub fn drop_groups(&self, name: &GroupName, error: &Error) {
         self.fans.drop_groups(self, name, error);
         for topic in self.topics() {
-            if let Some(group) = topic.group(name).filter(|group| Arc::ptr_eq(&group.tenure, tenure)) {
+            if let Some(group) = topic.group(name).filter(|group| group.tenure.is_lost()) {
                 self.remove_group(&group);
                 group.lose(error);
             }
@@ -336,6 +340,11 @@ impl Engine {
     pub fn add_group(&self, group: &Arc<Group>) {
         if group.topic.groups.write().insert(group.name.clone(), group.clone()).is_none() {
             self.count_group();
+        }
+        if group.tenure.is_lost() {
+            // Its name was lost on the way here, and whoever lets go of its groups may have been by already.
+            self.remove_group(group);
+            group.delete(&not_owner(&group.name));
         }
     }
 
@@ -502,6 +511,9 @@ impl Engine {
         {
             tracing::warn!(%error, "groups could not be given up: other hubs take over when they find this one dead");
         }
+        if let Some(cluster) = &self.cluster {
+            cluster.over.cancel();
+        }
         self.committer.close();
         self.tasks.close();
         self.tasks.wait().await;
@@ -511,6 +523,9 @@ impl Engine {
     /// Ends everything at once and lets go of the circle engine, topic, group, engine.
     pub fn abandon(&self) {
         self.stopping.cancel();
+        if let Some(cluster) = &self.cluster {
+            cluster.over.cancel();
+        }
         self.committer.close();
         self.tasks.close();
         self.fans.end_members(&stopped());

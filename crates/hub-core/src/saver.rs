@@ -70,20 +70,27 @@ impl Saver {
     pub async fn flush(&self, engine: &Arc<Engine>) -> Result<()> {
         let _turn = self.saving.lock().await;
         let Dirty { groups, subscriptions } = std::mem::take(&mut *self.dirty.lock());
-        let mut records: Vec<Record> = Vec::new();
+        let (mut records, mut epochs): (Vec<Record>, Vec<u64>) = Default::default();
         for (label, group) in &subscriptions {
-            records.extend(engine.fans.with(label, group, |fan| Record::Subscription(fan.record.clone())));
+            let tenure = engine.tenure(group);
+            if !tenure.is_lost() {
+                records
+                    .extend(engine.fans.with(label, group, |fan| Record::Subscription(fan.record.clone())));
+                epochs.resize(records.len(), tenure.epoch());
+            }
         }
         let mut save =
             Save { saver: self, groups: Vec::with_capacity(groups.len()), subscriptions, done: false };
         for group in groups {
             let (mut unsaved, state) = group.unsaved();
             records.append(&mut unsaved);
+            // The one that it was made under: its name may have been lost and come back since.
+            epochs.resize(records.len(), group.tenure.epoch());
             save.groups.push((group, state));
         }
         let result = match records.is_empty() {
             true => Ok(()),
-            false => engine.write(records).await,
+            false => engine.write_under(records, epochs).await,
         };
         save.done = result.is_ok();
         result

@@ -45,6 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 
 /// How a hub takes part in a cluster. Every default is the one of the contract.
 #[derive(Clone, Debug)]
@@ -135,6 +136,8 @@ pub(crate) struct Cluster {
     gone: watch::Sender<u64>,
     /// This hub is about to stop: it gives names up, and takes none.
     leaving: AtomicBool,
+    /// It has left.
+    pub over: CancellationToken,
 }
 
 /// A hub that is dead for so many times `dead_after` is forgotten.
@@ -157,6 +160,7 @@ impl Cluster {
             joined: Notify::new(),
             gone: watch::Sender::new(0),
             leaving: AtomicBool::new(false),
+            over: CancellationToken::new(),
         }
     }
 
@@ -194,8 +198,27 @@ impl Cluster {
         self.peers.lock().alive().iter().any(|hub| hub.id != self.me.id)
     }
 
-    /// Beats and tidies up for as long as the hub runs.
+    /// Beats until the hub has left, which is later than its stop: until then its groups are its own.
     pub async fn run(&self, engine: &Arc<Engine>) {
+        tokio::select! {
+            biased;
+            () = self.over.cancelled() => {}
+            () = self.beats(engine) => {}
+            () = self.tidies(engine) => {}
+        }
+    }
+
+    /// Tidies up beside the heartbeat, which must not wait for it.
+    async fn tidies(&self, engine: &Arc<Engine>) {
+        loop {
+            tokio::time::sleep(Duration::from_millis(self.config.beat_every)).await;
+            if self.serves(engine.clock.steady()) {
+                self.tidy(engine).await;
+            }
+        }
+    }
+
+    async fn beats(&self, engine: &Arc<Engine>) {
         let mut failing = false;
         loop {
             match self.beat(engine).await {
@@ -207,9 +230,6 @@ impl Cluster {
                     failing = true;
                 }
             }
-            if !failing {
-                self.tidy(engine).await;
-            }
             tokio::time::sleep(Duration::from_millis(self.config.beat_every)).await;
         }
     }
@@ -220,9 +240,9 @@ impl Cluster {
         let sent = engine.clock.steady();
         let beats = self.in_time(self.shared.beat(&self.me)).await.map_err(refused)?;
         let before = self.serves_until.load(SeqCst);
-        if before > 0 && sent >= before {
-            // For a while others may have found this hub dead.
-            self.verify(engine).await.map_err(refused)?;
+        if before > 0 && engine.clock.steady() >= before {
+            // For a while others may have found this hub dead, and be about to act on it.
+            self.renew(engine).await.map_err(refused)?;
         }
         let (before, is_new, after) = {
             let mut peers = self.peers.lock();
@@ -302,10 +322,13 @@ impl Cluster {
 
     /// A store that does not answer is as good as one that refuses.
     async fn in_time<T>(&self, asked: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
-        let patience = Duration::from_millis(self.config.serve_for);
-        let late = || Err(StoreError::Unavailable("the store did not answer in time".into()));
-        tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| late())
+        within(Duration::from_millis(self.config.serve_for), asked).await
     }
+}
+
+async fn within<T>(patience: Duration, asked: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+    let late = || Err(StoreError::Unavailable("the store did not answer in time".into()));
+    tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| late())
 }
 
 /// The name of the duty to clean. No group can be called so.

@@ -1,17 +1,21 @@
 //! Claiming, losing and giving up group names.
 
-use super::{Cluster, Stay, Tenure};
+use super::{Cluster, Stay, Tenure, within};
 use crate::Millis;
 use crate::engine::{By, Engine, stopped};
 use crate::position::refused;
-use crate::store::{Bounds, Claim, Estate, HubId, HubInfo, Image, StoreResult};
+use crate::store::{Bounds, Claim, Estate, HubId, HubInfo, Image, StoreError, StoreResult};
 use hub_proto::{Code, Error, GroupName, Result, TopicName};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How often a name may change hands under somebody who wants it.
 const TRIES: usize = 8;
 /// Names given up in one go: the rest has time.
 const GIVE_UP: usize = 64;
+
+/// How long reading everything of a name may take.
+const ESTATE: Duration = Duration::from_secs(30);
 
 /// Who owns a name.
 pub(crate) enum Owned {
@@ -69,7 +73,8 @@ impl Cluster {
         edges: Vec<HubId>,
     ) -> StoreResult<()> {
         // Should this fail, the name stays ours and empty-handed, and whoever asks next claims it again.
-        let estate = self.in_time(self.shared.estate(name, epoch)).await?;
+        // A pattern over many topics is a lot to read; heartbeats go on beside it.
+        let estate = within(ESTATE, self.shared.estate(name, epoch)).await?;
         let is_known = |hub: &HubId| self.peers.lock().is_known(*hub);
         if !edges.iter().all(is_known) {
             // One that started a moment ago. Should this fail, whoever is not known is not waited for.
@@ -96,6 +101,9 @@ impl Cluster {
         let Estate { groups, subscriptions } = estate;
         engine.restore(Image { topics: Vec::new(), groups, subscriptions });
         tenure.set_arrived(true);
+        if tenure.is_lost() {
+            engine.drop_groups(name, &not_owner(name));
+        }
         Ok(())
     }
 
@@ -119,22 +127,42 @@ impl Cluster {
         Ok(self.peers.lock().living(hub).cloned())
     }
 
+    /// Names as they are owned now.
+    fn tenures(&self) -> Vec<(GroupName, Arc<Tenure>)> {
+        self.names.read().iter().map(|(name, tenure)| (name.clone(), tenure.clone())).collect()
+    }
+
     /// Asks what this hub still owns, and lets go of the rest.
     pub async fn verify(&self, engine: &Arc<Engine>) -> StoreResult<()> {
+        // What is claimed from here on may be missing in the answer.
+        let tenures = self.tenures();
         let owned = self.in_time(self.shared.owned(self.me.id)).await?;
-        let is_owned = |name: &GroupName, epoch: u64| {
-            owned.iter().any(|(owned, under)| owned == name.as_str() && *under == epoch)
-        };
-        let lost: Vec<_> = {
-            let names = self.names.read();
-            let lost = names.iter().filter(|(name, tenure)| !is_owned(name, tenure.epoch));
-            lost.map(|(name, tenure)| (name.clone(), tenure.clone())).collect()
-        };
-        for (name, tenure) in lost {
-            tracing::warn!(group = %name, epoch = tenure.epoch, "another hub has taken over a group");
-            self.drop_name(engine, &name, &tenure);
+        for (name, tenure) in tenures {
+            let held = |(owned, epoch): &(String, u64)| owned == name.as_str() && *epoch >= tenure.epoch();
+            if !owned.iter().any(held) {
+                self.lost(engine, &name, &tenure);
+            }
         }
         Ok(())
+    }
+
+    /// Others may have found this hub dead: claims everything again that it owns, so that whoever is about to act on that
+    /// finds it changed, and lets go of what another one has already.
+    pub async fn renew(&self, engine: &Arc<Engine>) -> StoreResult<()> {
+        for (name, tenure) in self.tenures() {
+            match self.in_time(self.shared.claim(&name, tenure.epoch(), self.me.id)).await? {
+                Claim::Won { epoch, .. } => tenure.renewed(epoch),
+                // An answer to this was lost before.
+                Claim::Lost(owner) if owner.hub == Some(self.me.id) => tenure.renewed(owner.epoch),
+                Claim::Lost(_) => self.lost(engine, &name, &tenure),
+            }
+        }
+        Ok(())
+    }
+
+    fn lost(&self, engine: &Arc<Engine>, name: &GroupName, tenure: &Arc<Tenure>) {
+        tracing::warn!(group = %name, epoch = tenure.epoch(), "another hub has taken over a group");
+        self.drop_name(engine, name, tenure);
     }
 
     /// The name is not ours any more: its members here have to look for the new owner.
@@ -146,7 +174,7 @@ impl Cluster {
                 names.remove(name);
             }
         }
-        engine.drop_groups(name, tenure, &not_owner(name));
+        engine.drop_groups(name, &not_owner(name));
     }
 
     /// Gives up names that have had no members for so long, so that the next member's hub can own them.
@@ -182,8 +210,8 @@ impl Cluster {
             };
             if let Some(tenure) = tenure {
                 tenure.lose();
-                engine.drop_groups(&name, &tenure, &not_owner(&name));
-                given.push((name.to_string(), tenure.epoch));
+                engine.drop_groups(&name, &not_owner(&name));
+                given.push((name.to_string(), tenure.epoch()));
             }
         }
         if let Err(error) = self.in_time(self.shared.release(&given)).await {
@@ -193,9 +221,20 @@ impl Cluster {
     }
 
     /// A member at another hub is about to be served: stored before it is, so that a new owner knows of it.
-    pub async fn note_edge(&self, name: &GroupName, stay: &mut Stay, edge: HubId) -> Result<()> {
+    pub async fn note_edge(
+        &self,
+        engine: &Arc<Engine>,
+        name: &GroupName,
+        stay: &mut Stay,
+        edge: HubId,
+    ) -> Result<()> {
         stay.at(edge);
-        self.store_edges(name, &stay.tenure).await.map_err(refused)
+        let stored = self.store_edges(name, &stay.tenure).await;
+        if matches!(stored, Err(StoreError::Fenced(_))) {
+            self.verify(engine).await.map_err(refused)?;
+            return Err(not_owner(name));
+        }
+        stored.map_err(refused)
     }
 
     /// Edges whose last member has left are forgotten.
@@ -213,8 +252,9 @@ impl Cluster {
     }
 
     async fn store_edges(&self, name: &GroupName, tenure: &Tenure) -> StoreResult<()> {
+        let _turn = tenure.noting.lock().await;
         let Some(edges) = tenure.edges().unstored() else { return Ok(()) };
-        self.in_time(self.shared.set_edges(name, tenure.epoch, &edges)).await?;
+        self.in_time(self.shared.set_edges(name, tenure.epoch(), &edges)).await?;
         tenure.edges().stored = edges;
         Ok(())
     }
@@ -229,7 +269,7 @@ impl Cluster {
     /// A clean stop: everything is saved, others may take over at once.
     pub async fn leave(&self) -> StoreResult<()> {
         let mut names: Vec<(String, u64)> =
-            self.names.write().drain().map(|(name, tenure)| (name.to_string(), tenure.epoch)).collect();
+            self.names.write().drain().map(|(name, tenure)| (name.to_string(), tenure.epoch())).collect();
         names.extend(self.cleans.lock().take().map(|epoch| (super::CLEANING.to_owned(), epoch)));
         let released = self.in_time(self.shared.release(&names)).await;
         released.and(self.in_time(self.shared.forget(&[self.me.id])).await)

@@ -17,6 +17,8 @@ use tokio::task::JoinSet;
 const POLL: Duration = Duration::from_millis(250);
 /// How often while they do: the net below them.
 const SURE: Duration = Duration::from_secs(2);
+/// How often while no other hub is there.
+const ALONE: Duration = Duration::from_secs(10);
 /// Every so many times all topics are asked for, not only those that somebody waits for.
 const ALL: u32 = 16;
 /// Topics that are read at once.
@@ -36,7 +38,8 @@ impl Cluster {
             while !self.has_others() {
                 tokio::select! {
                     () = self.joined.notified() => {}
-                    () = tokio::time::sleep(SURE) => {}
+                    // One that came and went between two heartbeats may have left something.
+                    () = tokio::time::sleep(ALONE) => drop(self.make_sure(engine, &mut times).await),
                 }
             }
             match self.shared.changes().await {

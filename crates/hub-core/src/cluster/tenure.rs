@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 /// See the module.
 pub(crate) struct Tenure {
-    /// 0 for a hub that is alone on its store.
-    pub epoch: u64,
+    /// 0 for a hub that is alone on its store. Goes up when the hub makes sure of what it owns.
+    epoch: AtomicU64,
     /// Everything that belongs to the name has been taken over; before, nobody joins.
     arrived: AtomicBool,
     /// Deliveries may begin.
@@ -25,6 +25,8 @@ pub(crate) struct Tenure {
     /// Since when there have been no members, on the steady clock.
     idle_since: AtomicU64,
     edges: Mutex<Edges>,
+    /// Edges are stored one at a time, so that the last word is the last.
+    pub noting: tokio::sync::Mutex<()>,
 }
 
 /// Hubs that had members with the owner before, and have not said yet what those hold.
@@ -63,7 +65,7 @@ impl Tenure {
     pub fn new(epoch: u64, edges: impl IntoIterator<Item = HubId>, now: Millis, until: Millis) -> Self {
         let expected: HashMap<_, _> = edges.into_iter().map(|hub| (hub, (0, None))).collect();
         Self {
-            epoch,
+            epoch: AtomicU64::new(epoch),
             arrived: AtomicBool::new(false),
             open: AtomicBool::new(expected.is_empty()),
             lost: AtomicBool::new(false),
@@ -72,7 +74,17 @@ impl Tenure {
             visits: AtomicU64::new(0),
             idle_since: AtomicU64::new(now),
             edges: Mutex::default(),
+            noting: tokio::sync::Mutex::default(),
         }
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(SeqCst)
+    }
+
+    /// The name was claimed again.
+    pub fn renewed(&self, epoch: u64) {
+        self.epoch.fetch_max(epoch, SeqCst);
     }
 
     /// Whether deliveries may begin.

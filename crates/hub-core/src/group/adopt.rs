@@ -54,6 +54,21 @@ impl Group {
         });
     }
 
+    /// Forgets what the log was read past and is not open: it was settled meanwhile, or is gone.
+    pub(super) fn disown_settled(&self, inner: &mut Inner) {
+        if inner.adopted.is_empty() {
+            return;
+        }
+        let (members, disp) = (&inner.members, &inner.disp);
+        inner.adopted.retain(|&seq, adopted| {
+            let stays = disp.is_open(seq);
+            if !stays {
+                members.get(&adopted.member).into_iter().for_each(|slot| slot.mailbox.release(1));
+            }
+            stays
+        });
+    }
+
     /// Goes on with a lease that was brought along. False if the event is to be delivered like any other.
     pub(super) fn take_up(self: &Arc<Self>, inner: &mut Inner, event: &Arc<Event>, now: Millis) -> bool {
         let seq = event.seq();

@@ -322,7 +322,7 @@ impl Group {
         inner.dirty = false;
         let state = inner.disp.state();
         let mut records = Vec::new();
-        if inner.deleted {
+        if inner.deleted || self.tenure.is_lost() {
             return (records, state);
         }
         if inner.record_dirty {

@@ -50,6 +50,7 @@ impl Group {
         if how == Pump::All || parks_less {
             task |= self.deliver_new(inner, now);
         }
+        self.disown_settled(inner);
         for id in std::mem::take(&mut inner.touched) {
             if let Some(slot) = inner.members.get_mut(&id) {
                 slot.mailbox.push(&mut slot.staged);
@@ -104,7 +105,7 @@ impl Group {
         inner.stalled = false;
         while inner.disp.parked() < self.engine.config.max_parked {
             let member = self.pick(inner);
-            if member.is_none() && inner.adopted.is_empty() {
+            if member.is_none() && inner.adopted.range(inner.disp.pos() + 1..).next().is_none() {
                 return false;
             }
             let Some(event) = inner.ahead.pop_front() else {

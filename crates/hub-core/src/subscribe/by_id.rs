@@ -146,6 +146,8 @@ impl ById {
         if !delivery.group.take(delivery.lease, delivery.event()) || self.subscription.refuses(&delivery) {
             return None;
         }
+        // Should it have been brought along: that delivery has ended, this is another.
+        self.brought.remove(&id);
         let event = delivery.event().clone();
         let handed = Handed { event, attempt: delivery.attempt(), max_attempts: delivery.max_attempts() };
         let Delivery { group, lease, .. } = delivery;

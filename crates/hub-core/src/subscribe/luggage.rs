@@ -17,7 +17,7 @@ pub(super) async fn unpack(
     if let Some(cluster) = &engine.cluster
         && luggage.hub != cluster.me.id
     {
-        cluster.note_edge(group, stay, luggage.hub).await?;
+        cluster.note_edge(engine, group, stay, luggage.hub).await?;
     }
     let mut carried: BTreeMap<TopicName, Carried> = BTreeMap::new();
     for held in &luggage.held {
