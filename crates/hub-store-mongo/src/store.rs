@@ -18,6 +18,7 @@ use hub_core::store::{
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A store in a database that other hubs may use at the same time. See the crate's documentation.
 ///
@@ -119,6 +120,10 @@ impl EventStore for MongoStore {
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed> {
         Box::pin(self.inner.commit(commit))
+    }
+
+    fn rest(&self) -> Option<Duration> {
+        self.inner.appender.rest()
     }
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {

@@ -35,6 +35,7 @@ use hub_core::store::{Appended, StoreError, StoreResult};
 use hub_proto::{Draft, TopicName};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
@@ -45,11 +46,13 @@ const AT_ONCE: usize = 16;
 pub struct Appender {
     db: Db,
     topics: Mutex<HashMap<TopicName, Arc<Topic>, RandomState>>,
+    /// No commit should be gathered before this.
+    rest: Mutex<Option<Instant>>,
 }
 
 impl Appender {
     pub fn new(db: Db) -> Self {
-        Self { db, topics: Mutex::default() }
+        Self { db, topics: Mutex::default(), rest: Mutex::default() }
     }
 
     /// What is known of one topic.
@@ -70,13 +73,29 @@ impl Appender {
         turn
     }
 
+    /// How long to wait before more is gathered. Asked once.
+    pub fn rest(&self) -> Option<Duration> {
+        let left = self.rest.lock().take()?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
     /// Appends events of any topics; each has an answer of its own, in the order given.
     pub async fn append(&self, drafts: Vec<Draft>, now: Millis) -> Vec<StoreResult<Appended>> {
         let deadline = Instant::now() + self.db.commit_limit;
+        let all = drafts.len();
         let mut answers: Vec<Option<StoreResult<Appended>>> = drafts.iter().map(|_| None).collect();
         let batches = by_topic(drafts).into_iter().map(|(name, entries)| {
             let topic = self.topic(&name);
-            async move { Batch::new(&self.db, &topic, now, deadline).run(entries).await }
+            async move {
+                let count = entries.len();
+                let answers = Batch::new(&self.db, &topic, now, deadline).run(entries).await;
+                // Most of what is published waits for this topic's turn anyway: better before it is gathered, so that
+                // one insert has it all.
+                if count * 2 > all {
+                    *self.rest.lock() = Some(Instant::now() + topic.pause_left());
+                }
+                answers
+            }
         });
         let mut done = stream::iter(batches).buffer_unordered(AT_ONCE);
         while let Some(batch) = done.next().await {

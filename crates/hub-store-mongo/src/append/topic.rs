@@ -133,6 +133,12 @@ impl Topic {
         known.pause = contended.then(|| Instant::now() + took.min(LONGEST_PAUSE));
     }
 
+    /// How long an insert would have to wait now.
+    pub fn pause_left(&self) -> Duration {
+        let pause = self.known.lock().pause;
+        pause.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
     /// Until when an insert has to wait.
     pub fn pause(&self) -> Option<Instant> {
         self.known.lock().pause.take()

@@ -35,13 +35,18 @@ impl Block {
 
 /// Cuts a set into blocks, from the lowest up.
 pub fn blocks(seqs: &RangeSet) -> impl Iterator<Item = Block> {
+    blocks_of(BLOCK, seqs)
+}
+
+/// The same, with so many records at most.
+pub fn blocks_of(most: u64, seqs: &RangeSet) -> impl Iterator<Item = Block> {
     let mut rest = seqs.iter().collect::<Vec<_>>().into_iter();
     let mut open: Option<(u64, u64)> = None;
     std::iter::from_fn(move || {
         let mut block = Block::default();
-        while block.count < BLOCK {
+        while block.count < most {
             let Some((from, to)) = open.take().or_else(|| rest.next()) else { break };
-            let end = to.min(from + (BLOCK - block.count) - 1);
+            let end = to.min(from + (most - block.count) - 1);
             block.ranges.push((from, end));
             block.count += end - from + 1;
             if end < to {

@@ -19,7 +19,7 @@ mod remember;
 
 use self::plan::Plan;
 use crate::append::Appender;
-use crate::append::topic::TRUST;
+use crate::append::topic::{TRUST, read_tail};
 use crate::db::Db;
 use crate::error::Trouble;
 use crate::read;
@@ -91,7 +91,9 @@ impl Cleaner {
             true => Some(appender.hold(topic).await),
             false => None,
         };
-        while let Some(plan) = plan::make(&self.db, topic, policy, &plans.waiting).await? {
+        // What comes meanwhile is for the next time: who follows a topic that grows never comes to its end.
+        let tail = read_tail(&self.db, topic, None).await?;
+        while let Some(plan) = plan::make(&self.db, topic, policy, tail, &plans.waiting).await? {
             plans.waiting.push_back(plan);
         }
         let mut removed = 0;

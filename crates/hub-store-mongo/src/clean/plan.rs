@@ -1,7 +1,7 @@
 //! What goes.
 
 use super::remember;
-use crate::append::topic::{Tail, read_tail};
+use crate::append::topic::Tail;
 use crate::db::Db;
 use crate::document::signed;
 use crate::error::Trouble;
@@ -53,9 +53,9 @@ pub async fn make(
     db: &Db,
     topic: &TopicName,
     policy: &CleanPolicy,
+    tail: Tail,
     waiting: &VecDeque<Plan>,
 ) -> Result<Option<Plan>, Trouble> {
-    let tail = read_tail(db, topic, None).await?;
     // The newest record stays: the numbering goes by it.
     let reach = policy.keep_above.unwrap_or(u64::MAX).min(tail.seq.saturating_sub(1));
     if tail.seq == 0 {

@@ -1,6 +1,6 @@
 //! Telling everybody what will go: the floor, and the ids.
 
-use super::delete::blocks;
+use super::delete::blocks_of;
 use crate::append::past;
 use crate::db::Db;
 use crate::document;
@@ -13,6 +13,9 @@ use hub_core::store::RangeSet;
 use hub_proto::TopicName;
 use mongodb::bson::Document;
 use mongodb::error::ErrorKind;
+
+/// Records that are read at once: they may be of a megabyte each.
+const READ: u64 = 64;
 
 /// Writes down what goes. Doing it twice changes nothing.
 pub async fn announce(
@@ -29,7 +32,7 @@ pub async fn announce(
     let mut young = seqs.clone();
     young.remove_upto(forgotten);
     let mut ids = cleaned.ids;
-    for block in blocks(&young) {
+    for block in blocks_of(READ, &young) {
         let find = async { db.events.find(block.filter(topic)).await?.try_collect::<Vec<_>>().await };
         let mut entries: Vec<Document> = Vec::new();
         let mut known = ids;

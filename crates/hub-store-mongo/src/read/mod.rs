@@ -47,7 +47,13 @@ impl Reader {
         if limit.events == 0 {
             return Ok(Vec::new());
         }
-        let (events, hole) = self.db.calls(self.read_block(topic, after, limit)).await?;
+        let (mut events, mut hole) = self.db.calls(self.read_block(topic, after, limit)).await?;
+        if events.is_empty() {
+            // A primary that was just elected may answer with less than a majority has. An empty answer means "nothing, or
+            // cleaned away", so it is asked for again when the primary has confirmed a write of its own.
+            drop(self.db.fresh_session().await?);
+            (events, hole) = self.db.calls(self.read_block(topic, after, limit)).await?;
+        }
         if let Some(upto) = hole {
             self.check_hole(topic, upto).await?;
         }
