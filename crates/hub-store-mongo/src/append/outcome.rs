@@ -81,14 +81,70 @@ fn index_in(message: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use mongodb::error::Error;
+    use serde_json::{Value, json};
+    use std::time::Duration;
+
+    const SEQ: &str = "E11000 duplicate key error collection: prom.events index: topic_seq dup key: { topic: \"a\", seq: 7 }";
+
+    fn answer(failed: Value) -> Outcome {
+        let failed: InsertManyError = serde_json::from_value(failed).unwrap();
+        of::<()>(Err(Trouble::Driver(Error::from(ErrorKind::InsertMany(failed)))))
+    }
+
+    fn write_error(index: usize, code: i32, message: &str) -> Value {
+        json!({ "index": index, "code": code, "errmsg": message })
+    }
 
     #[test]
-    fn the_index_is_read_from_the_message() {
-        let message = "E11000 duplicate key error collection: prom.events index: topic_seq dup key: { topic: \"a\", seq: 7 }";
-        assert_eq!(index_in(message), Some(TOPIC_SEQ));
-        let message = "E11000 duplicate key error collection: prom.events index: _id_ dup key: { _id: 1 }";
-        assert_eq!(index_in(message), Some("_id_"));
-        assert_eq!(index_in("something else"), None);
+    fn a_number_that_is_taken_tells_how_many_got_through() {
+        let outcome = answer(json!({ "writeErrors": [write_error(3, 11000, SEQ)] }));
+        assert!(matches!(outcome, Outcome::Clash { durable: 3, with: Clash::Seq }), "{outcome:?}");
+    }
+
+    #[test]
+    fn whatever_else_is_there_twice_is_looked_up() {
+        for index in ["topic_id", "_id_", "somebody_elses"] {
+            let message =
+                format!("E11000 duplicate key error collection: a.b index: {index} dup key: {{ id: 1 }}");
+            let outcome = answer(json!({ "writeErrors": [write_error(0, 11000, &message)] }));
+            assert!(matches!(outcome, Outcome::Clash { durable: 0, with: Clash::Id }), "{outcome:?}");
+        }
+        let outcome = answer(json!({ "writeErrors": [write_error(0, 11000, "in other words")] }));
+        assert!(matches!(outcome, Outcome::Clash { with: Clash::Id, .. }), "{outcome:?}");
+    }
+
+    /// What an answer says about documents beside a write concern error may be undone by an election.
+    #[test]
+    fn a_write_concern_error_comes_before_write_errors() {
+        for code in [64, 11602] {
+            let concern = json!({ "code": code, "codeName": "", "errmsg": "no majority" });
+            let both = json!({ "writeErrors": [write_error(3, 11000, SEQ)], "writeConcernError": concern });
+            let alone = json!({ "writeConcernError": concern });
+            for failed in [both, alone] {
+                let outcome = answer(failed);
+                let Outcome::Doubt(doubt) = outcome else { panic!("{outcome:?}") };
+                assert!(doubt.refused.is_none() && doubt.trouble.is_passing());
+            }
+        }
+    }
+
+    #[test]
+    fn any_other_error_is_doubt() {
+        let outcome = answer(json!({ "writeErrors": [write_error(2, 121, "against the rules")] }));
+        let Outcome::Doubt(doubt) = outcome else { panic!("{outcome:?}") };
+        assert!(doubt.refused == Some(2) && !doubt.trouble.is_passing());
+        let outcome = answer(json!({ "writeErrors": [write_error(2, 91, "shutting down")] }));
+        let Outcome::Doubt(doubt) = outcome else { panic!("{outcome:?}") };
+        assert!(doubt.refused.is_none() && doubt.trouble.is_passing());
+        let lost =
+            Error::from(ErrorKind::Io(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()));
+        for trouble in [Trouble::Driver(lost), Trouble::Late(Duration::from_secs(1))] {
+            let outcome = of::<()>(Err(trouble));
+            assert!(matches!(&outcome, Outcome::Doubt(doubt) if doubt.trouble.is_passing()), "{outcome:?}");
+        }
+        assert!(matches!(of(Ok(())), Outcome::Done));
     }
 }
