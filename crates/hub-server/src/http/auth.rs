@@ -2,7 +2,7 @@
 
 use super::error::{Failure, shown};
 use crate::acl::{Action, Effect, Policy, Rule, Target};
-use crate::auth::Identity;
+use crate::auth::{Authenticator, Identity};
 use crate::limits::Meter;
 use crate::{Hub, Settings};
 use axum::extract::FromRequestParts;
@@ -39,15 +39,25 @@ impl FromRequestParts<Hub> for Caller {
 
 /// Whether the request has a token that holds. For those who are answered in any case.
 pub(super) async fn is_known(hub: &Hub, headers: &HeaderMap) -> bool {
+    is_known_to(hub.auth(), headers).await
+}
+
+/// The same without a hub.
+pub(super) async fn is_known_to(auth: &Authenticator, headers: &HeaderMap) -> bool {
     match bearer(headers) {
-        Ok(token) => hub.auth().identify(token).await.is_ok(),
+        Ok(token) => auth.identify(token).await.is_ok(),
         Err(_) => false,
     }
 }
 
 /// Whether anybody may see how the hub is doing: it listens on loopback only, and it is no web page that asks.
 pub(super) fn is_open(hub: &Hub, headers: &HeaderMap) -> bool {
-    hub.settings().open_metrics && crate::host::is_local(headers)
+    is_open_by(&hub.settings(), headers)
+}
+
+/// The same without a hub.
+pub(super) fn is_open_by(settings: &Settings, headers: &HeaderMap) -> bool {
+    settings.open_metrics && crate::host::is_local(headers)
 }
 
 /// The token of `Authorization: Bearer …`. Nothing of it gets into an error.

@@ -61,6 +61,11 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("topic {topic} does not exist"))
     }
 
+    /// It may be well in a moment.
+    pub fn later(error: Error) -> Self {
+        Self { retry_after_ms: Some(1_000), ..error.into() }
+    }
+
     /// The client took too long to send its body.
     pub fn too_slow(limit_ms: u64) -> Self {
         let error = format!("the body was not complete after {limit_ms} ms; send it faster");

@@ -8,7 +8,7 @@ use crate::Hub;
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::json;
 
@@ -36,11 +36,24 @@ struct Store {
 
 /// With paths and numbers of the machine.
 #[derive(Serialize)]
-struct Details {
+pub(super) struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     warnings: Vec<String>,
     damaged: u64,
+}
+
+impl Details {
+    /// Of a store that is not there.
+    pub fn because(reason: String) -> Self {
+        Self { reason: Some(reason), warnings: Vec::new(), damaged: 0 }
+    }
+}
+
+/// The answer of a hub that has no store yet.
+pub(super) fn not_ready(details: Option<Details>) -> Response {
+    let ready = Ready { ready: false, store: Store { available: false, details }, draining: false };
+    (StatusCode::SERVICE_UNAVAILABLE, Json(ready)).into_response()
 }
 
 pub(super) async fn readyz(State(hub): State<Hub>, RawQuery(query): RawQuery, headers: HeaderMap) -> Answer {

@@ -13,6 +13,7 @@
 //! | `/export` | `export` |
 //! | `/hubs` | `hubs` |
 //! | `/healthz`, `/readyz`, `/metrics` | `health`, `metrics` |
+//! | a hub that waits for its store | [`Waiting`] |
 //!
 //! The order of checks is the same everywhere: who (401), the request's shape (400), may it (403), is it there (404). So a
 //! stranger learns of no topic that it may not see. `docs/http.md` has every request with its answer.
@@ -34,6 +35,9 @@ mod query;
 mod rfc3339;
 mod seek;
 mod topics;
+mod waiting;
+
+pub use waiting::Waiting;
 
 use crate::Hub;
 use axum::Router;

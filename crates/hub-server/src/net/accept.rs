@@ -3,8 +3,7 @@
 use super::connection::Connection;
 use super::seat::{Door, Full};
 use super::seldom::Seldom;
-use super::{Patience, Tls};
-use crate::Hub;
+use super::{Patience, Place};
 use axum::Router;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -23,20 +22,19 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
 /// After an error that is the machine's: out of files, out of memory. It passes when connections end.
 const PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) struct Acceptor {
-    pub listener: TcpListener,
+pub(super) struct Acceptor<'a> {
+    pub listener: &'a TcpListener,
     pub router: Router,
-    pub tls: Option<Tls>,
-    pub hub: Hub,
+    pub place: Place,
     /// Of this listener alone.
     pub door: Door,
     pub patience: Patience,
 }
 
-impl Acceptor {
+impl Acceptor<'_> {
     pub async fn run(self) {
         let (mut refused, mut failed) = (Seldom::default(), Seldom::default());
-        let draining = self.hub.draining().clone();
+        let draining = self.place.draining.clone();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -69,12 +67,12 @@ impl Acceptor {
 
     /// Gives a connection a seat and a task, or turns it away.
     fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Result<(), Full> {
-        let settings = self.hub.settings();
+        let settings = self.place.settings.borrow().clone();
         let seat = match self.door.enter(peer.ip(), &settings.limits) {
             Ok(seat) => seat,
             Err(full) => {
                 // Somebody who expects TLS cannot read it, and a handshake is not cheap.
-                if self.tls.is_none() {
+                if self.place.tls.is_none() {
                     turn_away(stream);
                 }
                 return Err(full);
@@ -84,13 +82,14 @@ impl Acceptor {
             peer,
             seat,
             router: self.router.clone(),
-            draining: self.hub.draining().clone(),
+            draining: self.place.draining.clone(),
             patience: self.patience,
         };
         // A future of its own kind for each: TLS costs those without it nothing.
-        match &self.tls {
-            Some(tls) => drop(self.hub.sessions().spawn(connection.secure(stream, tls.clone()))),
-            None => drop(self.hub.sessions().spawn(connection.plain(stream))),
+        let sessions = &self.place.sessions;
+        match &self.place.tls {
+            Some(tls) => drop(sessions.spawn(connection.secure(stream, tls.clone()))),
+            None => drop(sessions.spawn(connection.plain(stream))),
         }
         Ok(())
     }

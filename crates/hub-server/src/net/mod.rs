@@ -23,10 +23,15 @@ pub(crate) use seat::Door;
 pub use seat::Seat;
 pub use tls::{PreparedTls, Tls, TlsError};
 
-use crate::Hub;
+use crate::{Hub, Settings};
 use axum::Router;
+use prometheus_client::registry::Registry;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// For how long a connection may say nothing.
 #[derive(Clone, Copy, Debug)]
@@ -66,5 +71,25 @@ pub async fn serve_with(
     patience: Patience,
 ) {
     let door = hub.door().beside();
-    accept::Acceptor { listener, router, tls, hub, door, patience }.run().await;
+    let (settings, draining, sessions) = (hub.follow(), hub.draining().clone(), hub.sessions().clone());
+    let place = Place { tls, settings, draining, sessions };
+    accept::Acceptor { listener: &listener, router, place, door, patience }.run().await;
+}
+
+/// What a listener needs to know of where it is.
+pub(crate) struct Place {
+    /// Certificates, if there are.
+    pub tls: Option<Tls>,
+    /// How many connections there may be.
+    pub settings: watch::Receiver<Arc<Settings>>,
+    /// Cancelled when nobody is accepted any more.
+    pub draining: CancellationToken,
+    /// Where connections live.
+    pub sessions: TaskTracker,
+}
+
+/// As [`serve`], without a hub. The listener can be used again afterwards.
+pub(crate) async fn answer(listener: &TcpListener, router: Router, place: Place) {
+    let door = Door::register(&mut Registry::default());
+    accept::Acceptor { listener, router, place, door, patience: Patience::default() }.run().await;
 }

@@ -18,5 +18,7 @@ mod publish;
 mod refused;
 #[path = "http/rights.rs"]
 mod rights;
+#[path = "http/waiting.rs"]
+mod waiting;
 #[path = "http/world.rs"]
 mod world;
