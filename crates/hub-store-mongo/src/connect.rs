@@ -1,5 +1,6 @@
 //! Finding the server, and whether it will do.
 
+use crate::address;
 use crate::db::{self, Db};
 use crate::error::{ConnectError, Secrets, Trouble};
 use crate::options::Options;
@@ -18,8 +19,36 @@ struct Place {
     secrets: Secrets,
 }
 
+/// A server that will do.
+pub struct Server {
+    pub db: Db,
+    place: Place,
+}
+
+impl Server {
+    /// Where it is.
+    pub fn hosts(&self) -> &str {
+        &self.place.hosts
+    }
+
+    /// Something went wrong with what was asked for.
+    pub fn told(&self, what: &str, trouble: &Trouble) -> ConnectError {
+        self.place.told(what, trouble)
+    }
+}
+
 /// Connects, checks the server, and makes the indexes.
 pub async fn connect(options: &Options) -> Result<Db, ConnectError> {
+    let server = reach(options).await?;
+    schema::ensure(&server.db).await.map_err(|error| match error {
+        schema::EnsureError::Told(error) => error,
+        schema::EnsureError::Trouble(what, trouble) => server.told(&what, &trouble),
+    })?;
+    Ok(server.db)
+}
+
+/// Connects and checks the server. Nothing is written.
+pub async fn reach(options: &Options) -> Result<Server, ConnectError> {
     options.names.check().map_err(ConnectError::Settings)?;
     let secrets = Secrets::of(&options.uri);
     let limit = options.call_limit;
@@ -35,11 +64,7 @@ pub async fn connect(options: &Options) -> Result<Db, ConnectError> {
     let client = Client::with_options(parsed).map_err(|error| unusable(&error.into(), &place.secrets))?;
     let db = Db::new(client, options);
     check_server(&db, &place).await?;
-    schema::ensure(&db).await.map_err(|error| match error {
-        schema::EnsureError::Told(error) => error,
-        schema::EnsureError::Trouble(what, trouble) => place.told(&what, &trouble),
-    })?;
-    Ok(db)
+    Ok(Server { db, place })
 }
 
 /// An address that leads nowhere.
@@ -49,9 +74,7 @@ fn unusable(trouble: &Trouble, secrets: &Secrets) -> ConnectError {
     if trouble.is_passing() {
         return ConnectError::Unreachable { hosts: "the name in the address".into(), why };
     }
-    ConnectError::Settings(format!(
-        "the address of MongoDB cannot be used: {why}; it looks like mongodb://user:password@host1,host2/database"
-    ))
+    address::unusable(&why)
 }
 
 async fn check_server(db: &Db, place: &Place) -> Result<(), ConnectError> {

@@ -12,7 +12,7 @@ use mongodb::{Client, ClientSession, Collection, Database, Namespace, SessionCur
 use std::time::Duration;
 
 /// The database if the address names none.
-const DATABASE: &str = "prom";
+pub const DATABASE: &str = "prom";
 /// A server that cannot be found in this time is tried again, as often as the deadline of the call allows.
 const SELECTION: Duration = Duration::from_secs(5);
 const CONNECTING: Duration = Duration::from_secs(5);

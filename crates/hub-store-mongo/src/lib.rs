@@ -32,7 +32,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `options`, `connect`, `schema` | the address, the server, the indexes |
+//! | `options`, `address`, `connect`, `schema` | the address, the server, the indexes |
 //! | `db`, `error`, `clock`, `health`, `probe` | what every call has in common |
 //! | `document` | events as documents, payloads as BSON |
 //! | `append` | numbering, races, doubt |
@@ -40,7 +40,9 @@
 //! | `read` | the log, its extent, the newest of a key |
 //! | `topics`, `clean` | retention and compaction, announced before they happen |
 //! | `shared` | heartbeats, owners, news of others' commits |
+//! | `observe` | looking at the hubs without being one |
 
+mod address;
 mod append;
 mod clean;
 mod clock;
@@ -50,6 +52,7 @@ mod document;
 mod error;
 mod groups;
 mod health;
+mod observe;
 mod options;
 mod probe;
 mod read;
@@ -58,7 +61,9 @@ mod shared;
 mod store;
 mod topics;
 
+pub use address::Address;
 pub use clock::SteadyClock;
 pub use error::ConnectError;
+pub use observe::Observer;
 pub use options::{Names, Options};
 pub use store::MongoStore;

@@ -42,9 +42,8 @@ pub async fn ensure(db: &Db) -> Result<(), EnsureError> {
         let what = what.to_owned();
         move |trouble| EnsureError::Trouble(what, trouble)
     };
-    let found = db.call(db.topics.find_one(doc! { "_id": SCHEMA })).await;
-    let found = found.map_err(trouble("to read its schema version"))?;
-    if let Some(found) = found.as_ref().and_then(version_of).filter(|&found| found > VERSION) {
+    let found = version(db).await.map_err(trouble("to read its schema version"))?;
+    if let Some(found) = found.filter(|&found| found > VERSION) {
         let database = db.database.name().to_owned();
         return Err(EnsureError::Told(ConnectError::Schema { database, found, known: VERSION }));
     }
@@ -77,12 +76,15 @@ pub async fn ensure(db: &Db) -> Result<(), EnsureError> {
     Ok(())
 }
 
-fn version_of(schema: &Document) -> Option<i64> {
-    match schema.get("version") {
-        Some(Bson::Int64(version)) => Some(*version),
-        Some(Bson::Int32(version)) => Some(i64::from(*version)),
-        _ => None,
-    }
+/// The version of what is there; `None` if nothing is.
+pub async fn version(db: &Db) -> Result<Option<i64>, Trouble> {
+    let found = db.call(db.topics.find_one(doc! { "_id": SCHEMA })).await?;
+    Ok(found.map(|schema| match schema.get("version") {
+        Some(Bson::Int64(version)) => *version,
+        Some(Bson::Int32(version)) => i64::from(*version),
+        // Written by hand: none of ours is lower.
+        _ => 0,
+    }))
 }
 
 fn index(name: &str, key: Document, mut options: Document) -> Document {

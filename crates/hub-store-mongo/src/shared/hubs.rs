@@ -25,11 +25,17 @@ pub async fn beat(db: &Db, me: &HubInfo) -> Result<Vec<Heartbeat>, Trouble> {
         .call(update)
         .await?
         .ok_or_else(|| Trouble::Damaged("a heartbeat was written and is not there".into()))?;
-    let all = db.call(async { db.hubs.find(doc! {}).await?.try_collect::<Vec<Document>>().await }).await?;
-    let mut beats: Vec<Heartbeat> = all.iter().filter_map(read).filter(|beat| beat.hub.id != me.id).collect();
+    let mut beats = all(db).await?;
+    beats.retain(|beat| beat.hub.id != me.id);
     // What was just written is the truth, whatever a read of it says.
     beats.extend(read(&own));
     Ok(beats)
+}
+
+/// Everybody's, as they are.
+pub async fn all(db: &Db) -> Result<Vec<Heartbeat>, Trouble> {
+    let all = db.call(async { db.hubs.find(doc! {}).await?.try_collect::<Vec<Document>>().await }).await?;
+    Ok(all.iter().filter_map(read).collect())
 }
 
 /// Removes heartbeats.

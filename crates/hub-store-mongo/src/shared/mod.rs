@@ -5,8 +5,8 @@
 //! elected may answer a majority read with less than was acknowledged before.
 
 mod changes;
-mod hubs;
-mod owners;
+pub mod hubs;
+pub mod owners;
 
 use crate::groups::name_id;
 use crate::read;
