@@ -20,7 +20,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(
     name = "event-hub",
     version,
-    about = "A durable event bus on its own embedded log",
+    about = "A durable event bus on its own embedded log, or on MongoDB",
     after_help = "`event-hub COMMAND --help` says more. docs/cli.md shows every command with its output.",
     subcommand_required = true,
     arg_required_else_help = true
@@ -40,6 +40,8 @@ enum Command {
     Config(commands::config::Command),
     #[command(subcommand)]
     Policy(commands::policy::Command),
+    #[command(subcommand)]
+    Cluster(commands::cluster::Command),
     Doctor(commands::doctor::Args),
     #[command(subcommand)]
     Store(commands::store::Command),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Token(args) => commands::token::run(&args),
         Command::Config(command) => commands::config::run(&command),
         Command::Policy(command) => commands::policy::run(&command),
+        Command::Cluster(command) => commands::cluster::run(&command),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Store(command) => commands::store::run(&command),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),

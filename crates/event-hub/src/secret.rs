@@ -56,8 +56,14 @@ pub fn load(data: &Path) -> Result<Option<Secret>> {
     Ok(Some(Secret::new(secret)))
 }
 
-/// The same, made now if there is none. Whoever calls it has the lock of the data directory.
+/// The same, made now if there is none. Hubs on MongoDB may share a data directory, so one of them makes it.
 pub fn load_or_make(data: &Path) -> Result<Secret> {
+    if let Some(secret) = load(data)? {
+        return Ok(secret);
+    }
+    let directory = File::open(data).with_context(|| format!("{} cannot be read", data.display()))?;
+    // The directory's own lock, which nobody has for longer than this takes; the store's is on a file.
+    directory.lock().with_context(|| format!("{} cannot be locked", data.display()))?;
     if let Some(secret) = load(data)? {
         return Ok(secret);
     }
@@ -77,7 +83,7 @@ pub fn load_or_make(data: &Path) -> Result<Secret> {
         // This replaces nothing, whatever somebody may have put there meanwhile.
         std::fs::hard_link(&draft, &path)?;
         std::fs::remove_file(&draft)?;
-        File::open(data)?.sync_all()
+        directory.sync_all()
     };
     made().with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(Secret::new(secret))
@@ -119,6 +125,18 @@ mod tests {
         let about = std::fs::metadata(data.path().join(NAME)).expect("it is there");
         assert_eq!(about.permissions().mode() & 0o777, 0o600);
         assert_eq!(load_or_make(data.path()).expect("it is kept"), made);
+        assert_eq!(std::fs::read_dir(data.path()).expect("a directory").count(), 1);
+    }
+
+    #[test]
+    fn those_who_share_a_directory_make_one_together() {
+        let data = tempfile::tempdir().expect("a directory");
+        let make = || load_or_make(data.path()).expect("it is made");
+        let made: Vec<_> = std::thread::scope(|scope| {
+            let makers: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+            makers.into_iter().map(|maker| maker.join().expect("no panic")).collect()
+        });
+        assert!(made.iter().all(|secret| *secret == made[0]));
         assert_eq!(std::fs::read_dir(data.path()).expect("a directory").count(), 1);
     }
 

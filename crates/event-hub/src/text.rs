@@ -85,6 +85,15 @@ pub fn stamp(millis: u64) -> String {
 
 /// Rows in columns: the first one to the left, the others to the right.
 pub fn table(rows: &[Vec<String>]) -> String {
+    aligned(rows, |at| at == 0)
+}
+
+/// The same, all to the left.
+pub fn columns(rows: &[Vec<String>]) -> String {
+    aligned(rows, |_| true)
+}
+
+fn aligned(rows: &[Vec<String>], is_left: impl Fn(usize) -> bool) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -95,7 +104,8 @@ pub fn table(rows: &[Vec<String>]) -> String {
         let mut line = String::new();
         for (at, cell) in row.iter().enumerate() {
             let width = widths[at];
-            let _ = if at == 0 { write!(line, "  {cell:<width$}") } else { write!(line, "  {cell:>width$}") };
+            let _ =
+                if is_left(at) { write!(line, "  {cell:<width$}") } else { write!(line, "  {cell:>width$}") };
         }
         text.push_str(line.trim_end());
         text.push('\n');
@@ -144,6 +154,7 @@ mod tests {
     fn columns_are_aligned() {
         let rows = [vec!["a".to_string(), "10".to_string()], vec!["long".to_string(), "5".to_string()]];
         assert_eq!(table(&rows), "  a     10\n  long   5\n");
+        assert_eq!(columns(&rows), "  a     10\n  long  5\n");
     }
 
     #[test]

@@ -35,5 +35,7 @@ mod socket;
 mod stat;
 #[path = "main/token.rs"]
 mod token;
+#[path = "main/with_mongo/mod.rs"]
+mod with_mongo;
 #[path = "main/world.rs"]
 mod world;

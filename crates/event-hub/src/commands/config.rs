@@ -59,7 +59,10 @@ fn summary(file: Option<&PathBuf>, config: &Config) -> String {
     let tls = if config.tls.is_some() { ", with TLS" } else { "" };
     let (bind, ws, ops) = (config.bind, config.ws_port, config.ops_port);
     tell("server", format!("{bind}, WebSocket on {ws}, HTTP on {ops}{tls}"));
-    tell("store", config.data.display().to_string());
+    match &config.mongo {
+        Some(mongo) => tell("store", format!("MongoDB at {}", mongo.address)),
+        None => tell("store", config.data.display().to_string()),
+    }
     let mut ways = Vec::new();
     ways.extend(config.auth.jwks_url.is_some().then_some("keys from a JWKS URL"));
     ways.extend(config.auth.secret.is_some().then_some("a secret"));

@@ -1,5 +1,6 @@
 //! One module per command: its arguments, and what it does.
 
+pub mod cluster;
 pub mod completions;
 pub mod config;
 pub mod doctor;
@@ -17,6 +18,13 @@ use std::path::Path;
 
 /// A data directory that is there already.
 fn directory(path: &Path, read_only: bool) -> anyhow::Result<RealDisk> {
+    if std::env::var_os("MONGO_URL").is_some() {
+        let place = path.display();
+        eprintln!(
+            "note: MONGO_URL is set, and a hub with it keeps its events in MongoDB; this is about the embedded store in \
+             {place} alone (`event-hub cluster ls` shows the hubs on MongoDB)"
+        );
+    }
     let opened = if read_only { RealDisk::read_only(path) } else { RealDisk::existing(path) };
     let place = path.display();
     match opened {

@@ -6,6 +6,7 @@ use crate::secret::developer_token;
 use crate::serving::{Running, Signals, run as serve, start};
 use crate::{log, text};
 use anyhow::{Context, Result};
+use hub_store_mongo::{Address, ConnectError};
 use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
@@ -19,8 +20,11 @@ use std::process::ExitCode;
 /// SIGTERM and SIGINT stop it cleanly within 10 seconds, a second one at once. SIGHUP reads the configuration again: keys,
 /// rules, topics and limits change without a stop.
 ///
+/// With MONGO_URL the events are in MongoDB, and any number of hubs share them. A MongoDB that cannot be reached is waited
+/// for; /readyz says so.
+///
 /// Exit code: 0 after a clean stop; 1 after one that was not: a second signal, a port that broke, or acks of the last
-/// moments that may not be saved; 2 if it could not start.
+/// moments that may not be saved; also if MongoDB is there and will not do. 2 if it could not start.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -41,7 +45,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         // Before anything is opened: a stop in the middle of that is a stop, too.
         let mut signals = Signals::new().context("listening for signals")?;
         let running = tokio::select! {
-            running = start(config) => running?,
+            running = start(config) => match running {
+                Ok(running) => running,
+                Err(error) if is_refusal(&error) => {
+                    eprintln!("error: {error:#}");
+                    return Ok(ExitCode::FAILURE);
+                }
+                Err(error) => return Err(error),
+            },
             by = signals.end() => {
                 tracing::info!(by, "stopped before it was ready");
                 return Ok(ExitCode::SUCCESS);
@@ -54,25 +65,40 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     served
 }
 
+/// Whether MongoDB is there, and will not do.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<ConnectError>().is_some_and(|error| !matches!(error, ConnectError::Settings(_)))
+}
+
 fn say_ready(running: &Running, as_json: bool) -> Result<()> {
     let secure = if running.tls.is_some() { "s" } else { "" };
     let gateway = reachable(running.gateway.local_addr()?);
     let ops = reachable(running.ops.local_addr()?);
     let (ws, http) = (format!("ws{secure}://{gateway}/"), format!("http{secure}://{ops}/"));
-    let data = running.config.data.display();
     let auth = &running.config.auth;
     let token =
         running.made.as_ref().map(|made| developer_token(made, &auth.audience, auth.issuer.as_deref()));
-    tracing::info!(%gateway, %ops, tls = running.tls.is_some(), %data, "listening");
+    let address = running.config.mongo.as_ref().map(|mongo| &mongo.address);
+    let (label, place) = match address {
+        Some(address) => ("MongoDB", address.to_string()),
+        None => ("data", running.config.data.display().to_string()),
+    };
+    tracing::info!(%gateway, %ops, tls = running.tls.is_some(), store = place, "listening");
     let said = if as_json {
-        let mut ready = json!({ "ready": true, "ws": ws, "http": http, "data": data.to_string() });
+        let mut ready = json!({ "ready": true, "ws": ws, "http": http });
+        match address {
+            Some(Address { hosts, database }) => {
+                ready["mongo"] = json!({ "hosts": hosts, "database": database });
+            }
+            None => ready["data"] = place.into(),
+        }
         if let Some(token) = token {
             ready["token"] = token.into();
         }
         format!("{ready}\n")
     } else {
         let mut lines =
-            format!("event-hub is ready\n\n  WebSocket  {ws}\n  HTTP       {http}\n  data       {data}\n");
+            format!("event-hub is ready\n\n  WebSocket  {ws}\n  HTTP       {http}\n  {label:<9}  {place}\n");
         if let Some(token) = token {
             lines += &format!(
                 "\n  A token for development, which may do everything and holds for 30 days:\n\n{token}\n\n  \

@@ -20,7 +20,8 @@ const HOUR: u64 = 60 * 60 * 1000;
 const MAX_SECRET_BYTES: usize = 64 * 1024;
 
 /// What a value becomes.
-trait FromValue: Sized {
+pub trait FromValue: Sized {
+    /// `None` if it is of another kind.
     fn from_value(value: &Value) -> Option<Self>;
 }
 
@@ -62,18 +63,18 @@ plain!(
 
 impl Found {
     /// Takes a value over `into`, if it was set.
-    fn take<T: FromValue>(&self, name: &str, into: &mut T) {
+    pub(super) fn take<T: FromValue>(&self, name: &str, into: &mut T) {
         debug_assert!(SETTINGS.iter().any(|setting| setting.name == name), "{name} is no setting");
         if let Some(value) = self.get(name) {
             *into = value;
         }
     }
 
-    fn get<T: FromValue>(&self, name: &str) -> Option<T> {
+    pub(super) fn get<T: FromValue>(&self, name: &str) -> Option<T> {
         self.values.get(name).and_then(|(value, _)| T::from_value(value))
     }
 
-    fn origin(&self, name: &str) -> Option<Origin> {
+    pub(super) fn origin(&self, name: &str) -> Option<Origin> {
         self.values.get(name).map(|(_, origin)| origin.clone())
     }
 }
@@ -87,6 +88,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         tls: tls(&found, mistakes),
         data: PathBuf::from("./event-hub-data"),
         segment_bytes: hub_store_embedded::Options::default().segment_bytes,
+        mongo: None,
         auth: auth(&found, mistakes),
         settings: Settings::default(),
         bus: BusConfig::default(),
@@ -132,6 +134,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         );
         mistakes.add(found.origin("limits.max_payload").or_else(|| found.origin("limits.frame_bytes")), text);
     }
+    config.mongo = super::mongo::read(&found, &config, mistakes);
     config.values = found.values;
     config
 }
@@ -206,7 +209,7 @@ fn of_auth(found: &Found, msg: &str) -> (Option<Origin>, String) {
 }
 
 /// A secret as it is, or from its file. One of the environment counts more than a file's.
-fn secret(found: &Found, plain: &str, file: &str, mistakes: &mut Mistakes) -> Option<Secret> {
+pub(super) fn secret(found: &Found, plain: &str, file: &str, mistakes: &mut Mistakes) -> Option<Secret> {
     let in_file = |name: &str| matches!(found.origin(name), Some(Origin::File(..)));
     if in_file(plain) && in_file(file) {
         mistakes.add(found.origin(file), format!("{plain} and {file} are both set; leave one out"));

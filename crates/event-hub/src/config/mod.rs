@@ -6,12 +6,13 @@
 //! | how a value is written | [`value`], [`units`] |
 //! | the file | `file` |
 //! | environment and flags | [`sources`] |
-//! | what the parts of the hub get | [`build`] |
+//! | what the parts of the hub get | [`build`], [`mongo`] |
 //! | what is said when something is wrong | [`mistakes`] |
 
 pub mod build;
 mod file;
 pub mod mistakes;
+pub mod mongo;
 pub mod settings;
 pub mod sources;
 pub mod units;
@@ -24,6 +25,7 @@ use hub_core::{Pattern, TopicSettings};
 use hub_server::Settings;
 use hub_server::auth::AuthConfig;
 use mistakes::{Mistakes, Origin};
+use mongo::Mongo;
 use settings::{SETTINGS, Setting};
 use sources::{Environment, Flags};
 use std::collections::BTreeMap;
@@ -52,6 +54,8 @@ pub struct Config {
     pub data: PathBuf,
     /// Bytes of a file of the log.
     pub segment_bytes: u64,
+    /// MongoDB, if that has the events.
+    pub mongo: Option<Mongo>,
     /// Whose tokens hold.
     pub auth: AuthConfig,
     /// What sessions go by.
@@ -105,12 +109,19 @@ impl Config {
     /// Files with secrets that others can read: what to do about each.
     pub fn open_files(&self) -> Vec<String> {
         let mut files: Vec<(&str, &Path)> = Vec::new();
-        for name in ["auth.secret_file", "auth.static_token_file", "server.tls_key"] {
+        let holders = [
+            "auth.secret_file",
+            "auth.static_token_file",
+            "server.tls_key",
+            "mongo.url_file",
+            "cluster.secret_file",
+        ];
+        for name in holders {
             if let Some((Value::Path(path), _)) = self.values.get(name) {
                 files.push((name, path));
             }
         }
-        for name in ["auth.secret", "auth.static_token"] {
+        for name in ["auth.secret", "auth.static_token", "mongo.url", "cluster.secret"] {
             if let Some((_, Origin::File(path, _))) = self.values.get(name) {
                 files.push((name, path));
             }

@@ -11,6 +11,12 @@ pub enum Kind {
     Path,
     /// A number of this machine.
     Address,
+    /// Where MongoDB is, credentials included: never shown.
+    MongoUrl,
+    /// The name of a collection.
+    Collection,
+    /// Where a gateway is.
+    HubUrl,
     /// A port; 0 picks a free one.
     Port,
     /// `true` or `false`.
@@ -105,6 +111,53 @@ pub const SETTINGS: &[Setting] = &[
         .flag("--data")
         .fixed(),
     set("store.segment_size", Kind::Size(MIB, GIB), "128MiB", "the size of a file of the log").fixed(),
+    set(
+        "mongo.url",
+        Kind::MongoUrl,
+        "none: the data directory has the events",
+        "the MongoDB that has the events, for one hub or many",
+    )
+    .env("MONGO_URL")
+    .flag("--mongo-url")
+    .fixed(),
+    set("mongo.url_file", Kind::Path, "none", "a file that holds it").fixed(),
+    set("mongo.events", Kind::Collection, "events", "the collection of events").fixed(),
+    set("mongo.groups", Kind::Collection, "groups", "that of groups and who serves them").fixed(),
+    set("mongo.topics", Kind::Collection, "topics", "that of what was cleaned away of each topic").fixed(),
+    set(
+        "mongo.outbox",
+        Kind::Collection,
+        "outbox",
+        "reserved: that of events that are still to be published",
+    )
+    .fixed(),
+    set("mongo.dedupe", Kind::Collection, "dedupe", "that of ids whose events were cleaned away").fixed(),
+    set("mongo.hubs", Kind::Collection, "hubs", "that of the hubs' heartbeats").fixed(),
+    set(
+        "cluster.advertise",
+        Kind::HubUrl,
+        "ws://BIND:WS_PORT/, with TLS wss://",
+        "where other hubs on the same MongoDB reach this one",
+    )
+    .env("ADVERTISE")
+    .flag("--advertise")
+    .fixed(),
+    set(
+        "cluster.secret",
+        Kind::Secret,
+        "made of `auth.secret`",
+        "what hubs on the same MongoDB know each other by; the same for all",
+    )
+    .env("CLUSTER_SECRET")
+    .fixed(),
+    set("cluster.secret_file", Kind::Path, "none", "a file that holds it").fixed(),
+    set(
+        "cluster.root_cert",
+        Kind::Path,
+        "`server.tls_cert`",
+        "certificates in PEM that are trusted at the wss:// addresses of other hubs, beside the public ones",
+    )
+    .fixed(),
     set("auth.jwks_url", Kind::Text, "none", "where the keys for RS256, ES256 and EdDSA are")
         .env("JWT_JWKS_URL"),
     set("auth.secret", Kind::Secret, "none", "the secret for HS256; better in a file of its own")

@@ -4,6 +4,8 @@ use super::Found;
 use super::mistakes::{Mistakes, Origin};
 use super::settings::SETTINGS;
 use super::value::shown_text;
+use hub_server::auth::Secret;
+use std::convert::Infallible;
 use std::path::PathBuf;
 
 /// Flags of `event-hub serve` that are settings, and where the file is.
@@ -28,6 +30,15 @@ pub struct Flags {
     /// The data directory [default: ./event-hub-data] [env: EVENT_HUB_DATA]
     #[arg(long, value_name = "DIR")]
     pub data: Option<String>,
+
+    /// The MongoDB that has the events, instead of the data directory; with a password, better in the environment: others
+    /// can see flags [env: MONGO_URL]
+    #[arg(long, value_name = "URL", value_parser = hidden)]
+    pub mongo_url: Option<Secret>,
+
+    /// Where other hubs on the same MongoDB reach this one [default: ws://BIND:WS_PORT/] [env: ADVERTISE]
+    #[arg(long, value_name = "URL")]
+    pub advertise: Option<String>,
 }
 
 impl Flags {
@@ -37,9 +48,16 @@ impl Flags {
             "--ws-port" => self.ws_port.as_deref(),
             "--ops-port" => self.ops_port.as_deref(),
             "--data" => self.data.as_deref(),
+            "--mongo-url" => self.mongo_url.as_ref().map(Secret::expose),
+            "--advertise" => self.advertise.as_deref(),
             _ => None,
         }
     }
+}
+
+/// A flag that is not shown when the flags are.
+pub fn hidden(text: &str) -> Result<Secret, Infallible> {
+    Ok(Secret::new(text))
 }
 
 /// Variables of the environment, as they come in.
@@ -47,12 +65,6 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<std::ffi::OsString>;
 
 /// Takes what the environment and the flags say over what was found.
 pub fn read(environment: Environment<'_>, flags: &Flags, found: &mut Found, mistakes: &mut Mistakes) {
-    if environment("MONGO_URL").is_some() {
-        mistakes.add(
-            Some(Origin::Env("MONGO_URL")),
-            "the MongoDB store is not in this build; unset it to use the embedded store (EVENT_HUB_DATA)",
-        );
-    }
     for setting in SETTINGS {
         let from_env = setting.env.and_then(|name| Some((Origin::Env(name), environment(name)?)));
         let from_flag = setting.flag.and_then(|name| Some((Origin::Flag(name), flags.get(name)?.into())));

@@ -3,6 +3,7 @@
 use super::mistakes::Mistake;
 use super::*;
 use crate::config::settings::TOPIC;
+use hub_server::auth::Secret;
 use std::ffi::OsString;
 use std::path::Path;
 use tempfile::TempDir;
@@ -93,13 +94,16 @@ fn every_setting_is_in_the_default_file_with_its_default() {
         ("policy.sib", "(deny subscribe \"secret.**\")"),
         ("jwt-secret", "0123456789abcdef0123456789abcdef\n"),
         ("ws-token", "token"),
+        ("mongo-url", "mongodb://db1,db2/shop\n"),
+        ("cluster-secret", "another secret"),
+        ("root.pem", &*pair.cert.pem()),
         ("cert.pem", &*pair.cert.pem()),
         ("key.pem", &*pair.signing_key.serialize_pem()),
     ] {
         written.put(name, text);
     }
     let all = written.load(&[]).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    let elsewhere = ["auth.secret", "auth.static_token"];
+    let elsewhere = ["auth.secret", "auth.static_token", "mongo.url", "cluster.secret"];
     for setting in SETTINGS.iter().filter(|setting| !elsewhere.contains(&setting.name)) {
         assert!(all.values.contains_key(setting.name), "{} is not in the default file", setting.name);
     }
@@ -116,6 +120,10 @@ fn every_setting_is_in_the_default_file_with_its_default() {
     assert_eq!((all.bind, all.ws_port, all.ops_port), (none.bind, none.ws_port, none.ops_port));
     assert_eq!((all.segment_bytes, &all.settings.origins), (none.segment_bytes, &none.settings.origins));
     assert_eq!(all.auth.leeway_secs, none.auth.leeway_secs);
+    let mongo = all.mongo.unwrap();
+    assert_eq!(mongo.options().names, hub_store_mongo::Names::default());
+    assert_eq!(mongo.reached_at("127.0.0.1:8090".parse().unwrap(), false), "ws://127.0.0.1:8090/");
+    assert!(none.mongo.is_none());
 }
 
 #[test]
@@ -157,7 +165,7 @@ fn all_mistakes_of_a_file_are_told_at_once_with_their_lines() {
     );
     let wrong = written.wrong();
     let told = [
-        "hub.toml:1: colour is not known; there are [server], [store], [auth], [limits], [[topics]], topics_file",
+        "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [[topics]], topics_file",
         "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, tls_cert, tls_key",
         "hub.toml:4: server.bind is \"localhost\"; it must be an address such as 127.0.0.1, 0.0.0.0 or ::1",
         "hub.toml:6: limits.frame_bytes is 4096; it must be a size with its unit (B, KiB, MiB, GiB) from 1KiB to 64MiB",
@@ -198,8 +206,6 @@ fn what_came_from_the_environment_or_a_flag_is_told_by_that_name() {
     let flags = Flags { ops_port: Some("65536".into()), ..Flags::default() };
     let mistakes = load(&flags, &[]).err().unwrap();
     assert!(mistakes.to_string().starts_with("--ops-port: server.ops_port is \"65536\""), "{mistakes}");
-    let wrong = env_mistakes(&[("MONGO_URL", "mongodb://db/prom")]);
-    assert!(wrong[0].to_string().contains("the MongoDB store is not in this build"), "{wrong:?}");
 }
 
 #[test]
@@ -242,6 +248,114 @@ fn beyond_loopback_it_takes_real_auth_and_brings_rates() {
         (config.settings.limits.connection_rate, config.settings.limits.subject_rate),
         (None, Some(5))
     );
+}
+
+#[test]
+fn mongo_url_chooses_the_store_and_its_database_needs_other_hubs_to_find_this_one() {
+    let config = load(&Flags::default(), &[("MONGO_URL", "mongodb://hub:hunter2@db1,db2/shop")]).unwrap();
+    let mongo = config.mongo.unwrap();
+    assert_eq!(mongo.options().uri, "mongodb://hub:hunter2@db1,db2/shop");
+    assert_eq!(mongo.address.to_string(), "db1:27017,db2:27017, database shop");
+    assert!(mongo.is_derived());
+    let bound = "[::1]:49152".parse().unwrap();
+    assert_eq!(mongo.reached_at(bound, false), "ws://[::1]:49152/", "the port that was really bound");
+    assert_eq!(mongo.reached_at(bound, true), "wss://[::1]:49152/");
+
+    let written = Written::new(
+        "[mongo]\nurl_file = \"url\"\nevents = \"shop.events\"\n[cluster]\nadvertise = \"wss://hub-1.example/\"\n\
+         secret = \"s\"\n",
+    );
+    written.put("url", "mongodb://file/\n");
+    let file = written.load(&[]).unwrap().mongo.unwrap();
+    assert_eq!(file.options().uri, "mongodb://file/");
+    assert_eq!(file.options().names.events, "shop.events");
+    assert_eq!(file.reached_at(bound, false), "wss://hub-1.example/");
+    assert!(!file.is_derived());
+    let environment = written.load(&[("MONGO_URL", "mongodb://env/")]).unwrap().mongo.unwrap();
+    assert_eq!(environment.options().uri, "mongodb://env/");
+    let flags = Flags { mongo_url: Some(Secret::new("mongodb+srv://flag.example.com/")), ..written.flags() };
+    let flag = load(&flags, &[("MONGO_URL", "mongodb://env/")]).unwrap().mongo.unwrap();
+    assert_eq!(flag.options().uri, "mongodb+srv://flag.example.com/");
+    assert!(!format!("{flags:?}").contains("flag.example"), "{flags:?}");
+}
+
+#[test]
+fn an_address_of_mongodb_that_cannot_be_one_is_refused_and_not_shown() {
+    for (url, said) in [
+        ("http://hub:hunter2@db/", "one that begins with http://"),
+        ("mongodb://", "one that begins with mongodb://"),
+        ("hub:hunter2@db:27017/prom", "a value that is not shown"),
+        ("mongodb://hub:hunter2@db one/", "one that begins with mongodb://"),
+        ("", "empty"),
+    ] {
+        let wrong = env_mistakes(&[("MONGO_URL", url)])[0].to_string();
+        let expected =
+            format!("environment MONGO_URL: mongo.url is {said}; it must be an address such as mongodb://");
+        assert!(wrong.starts_with(&expected) && !wrong.contains("hunter2"), "{url}: {wrong}");
+    }
+    let wrong = Written::new("[mongo]\nurl = [\"mongodb://hub:hunter2@db/\"]\n").wrong();
+    assert!(wrong[0].starts_with("hub.toml:2: mongo.url is a value that is not shown;"), "{wrong:?}");
+    let written = Written::new("[mongo]\nurl_file = \"url\"\n");
+    written.put("url", "hunter2\n");
+    let wrong = written.wrong().join("\n");
+    assert!(
+        wrong.starts_with("hub.toml:2: mongo.url_file: the address of MongoDB cannot be used")
+            && !wrong.contains("hunter2"),
+        "{wrong}"
+    );
+    let wrong = env_mistakes(&[("MONGO_URL", "mongodb://hub:hun/ter2@db/shop")])[0].to_string();
+    assert!(
+        wrong.starts_with("environment MONGO_URL: mongo.url: the address of MongoDB cannot be used")
+            && !wrong.contains("ter2"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn what_several_hubs_need_is_asked_for_when_there_is_a_mongodb_and_only_then() {
+    let mongo = ("MONGO_URL", "mongodb://db/");
+    let (jwks, secret) = (("JWT_JWKS_URL", "https://issuer.example.com/jwks.json"), ("JWT_SECRET", "s"));
+    for bind in ["0.0.0.0", "::"] {
+        let wrong = env_mistakes(&[mongo, ("BIND", bind), secret]);
+        assert_eq!(wrong.len(), 1);
+        let text = wrong[0].to_string();
+        assert!(text.starts_with("environment BIND: server.bind is") && text.contains("ADVERTISE"), "{text}");
+        assert!(load(&Flags::default(), &[("BIND", bind), secret]).is_ok());
+        let set = [mongo, ("BIND", bind), secret, ("ADVERTISE", "ws://10.0.0.5:8090/")];
+        assert!(load(&Flags::default(), &set).is_ok());
+    }
+    let wrong = env_mistakes(&[mongo, jwks])[0].to_string();
+    assert!(wrong.contains("cluster.secret (CLUSTER_SECRET) is not set"), "{wrong}");
+    for good in [&[mongo, jwks, secret][..], &[mongo, jwks, ("CLUSTER_SECRET", "s")], &[jwks], &[mongo]] {
+        assert!(load(&Flags::default(), good).is_ok(), "{good:?}");
+    }
+    for bad in ["10.0.0.5:8090", "http://10.0.0.5:8090/", "ws://hub:hunter2@10.0.0.5/", "ws://h/?t=1", ""] {
+        let wrong = env_mistakes(&[("ADVERTISE", bad)])[0].to_string();
+        assert!(wrong.starts_with("environment ADVERTISE: cluster.advertise is "), "{wrong}");
+    }
+    let large = Written::new("[limits]\nmax_payload = \"9MiB\"\nframe_bytes = \"16MiB\"\n");
+    assert!(large.load(&[]).is_ok());
+    let wrong = large.load(&[mongo]).err().unwrap().to_string();
+    assert!(wrong.contains("limits.max_payload is 9MiB; on MongoDB it is 8MiB at most"), "{wrong}");
+}
+
+#[test]
+fn collections_are_named_as_mongodb_allows_and_each_has_its_own() {
+    for bad in ["", "a b", "system.views", "a$b", &"x".repeat(101)] {
+        let wrong = Written::new(&format!("[mongo]\ngroups = {bad:?}\n")).wrong();
+        assert!(wrong[0].starts_with("hub.toml:2: mongo.groups is "), "{bad}: {wrong:?}");
+    }
+    for (text, expected) in [
+        ("dedupe = \"events\"", "hub.toml:2: mongo.events and mongo.dedupe are both \"events\""),
+        ("events = \"outbox\"", "hub.toml:2: mongo.events and mongo.outbox are both \"outbox\""),
+    ] {
+        let wrong = Written::new(&format!("[mongo]\n{text}\n")).wrong();
+        assert!(wrong[0].starts_with(expected), "{wrong:?}");
+    }
+    let written = Written::new("[cluster]\nroot_cert = \"root.pem\"\n");
+    assert!(written.wrong()[0].starts_with("hub.toml:2: cluster.root_cert: root.pem cannot be read"));
+    written.put("root.pem", "no certificate");
+    assert!(written.wrong()[0].contains("PEM is expected"), "{:?}", written.wrong());
 }
 
 #[test]
@@ -354,7 +468,7 @@ fn table(settings: &[Setting], strip: &str) -> String {
 fn the_docs_have_every_setting_as_it_is() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
     let docs = std::fs::read_to_string(docs).unwrap();
-    for section in ["server.", "store.", "auth.", "limits.", ""] {
+    for section in ["server.", "store.", "mongo.", "cluster.", "auth.", "limits.", ""] {
         let own = |setting: &&Setting| {
             setting.name.split_once('.').map_or("", |(name, _)| name) == section.trim_end_matches('.')
         };

@@ -37,6 +37,14 @@ impl Kind {
             Self::Text | Self::Secret => "a text that is not empty".into(),
             Self::Path => "a path".into(),
             Self::Address => "an address such as 127.0.0.1, 0.0.0.0 or ::1".into(),
+            Self::MongoUrl => {
+                "an address such as mongodb://host1,host2/database or mongodb+srv://name/database".into()
+            }
+            Self::Collection => {
+                "a name of 1 to 100 letters, digits, dots, hyphens and underscores; system.… is MongoDB's own"
+                    .into()
+            }
+            Self::HubUrl => "a WebSocket URL such as ws://10.0.0.5:8090/ or wss://hub-1.example.com/".into(),
             Self::Port => "a port, 0 to 65535; 0 picks a free one".into(),
             Self::Switch => "true or false".into(),
             Self::Count(min, max) => format!("a whole number from {min} to {max}"),
@@ -107,6 +115,9 @@ impl Kind {
     pub fn read_text(self, text: &str) -> Option<Value> {
         match self {
             Self::Text | Self::Secret => (!text.trim().is_empty()).then(|| Value::Text(text.to_owned())),
+            Self::MongoUrl => is_mongo_url(text).then(|| Value::Text(text.to_owned())),
+            Self::Collection => is_collection(text).then(|| Value::Text(text.to_owned())),
+            Self::HubUrl => is_hub_url(text).then(|| Value::Text(text.to_owned())),
             Self::Path => (!text.is_empty()).then(|| Value::Path(text.into())),
             Self::Address => text.parse().ok().map(Value::Address),
             Self::Switch => text.parse().ok().map(Value::Switch),
@@ -158,10 +169,27 @@ fn is_origin(text: &str) -> bool {
     })
 }
 
+/// What the driver takes, as far as its beginning tells; it reads the rest itself.
+fn is_mongo_url(text: &str) -> bool {
+    let rest = text.strip_prefix("mongodb://").or_else(|| text.strip_prefix("mongodb+srv://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))
+}
+
+fn is_collection(text: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=100).contains(&text.len()) && !text.starts_with("system.") && text.bytes().all(known)
+}
+
+/// A place to connect to: hubs show each other who they are by other means than what is in a URL.
+fn is_hub_url(text: &str) -> bool {
+    hub_client::Target::new(text).is_ok() && !text.contains(['@', '?', '#'])
+}
+
 /// What somebody wrote, short enough for a message.
 pub fn shown(kind: Kind, value: &DeValue<'_>) -> String {
     match value {
-        _ if kind == Kind::Secret => "a value that is not shown".into(),
+        DeValue::String(text) if kind == Kind::MongoUrl => shown_text(kind, text),
+        _ if matches!(kind, Kind::Secret | Kind::MongoUrl) => "a value that is not shown".into(),
         DeValue::String(text) => shown_text(kind, text),
         DeValue::Integer(number) => number.to_string(),
         DeValue::Float(number) => number.as_str().to_owned(),
@@ -174,7 +202,12 @@ pub fn shown(kind: Kind, value: &DeValue<'_>) -> String {
 
 /// The same for a text of the environment or a flag.
 pub fn shown_text(kind: Kind, text: &str) -> String {
-    if kind == Kind::Secret {
+    if kind == Kind::MongoUrl
+        && let Some(scheme) = scheme(text)
+    {
+        return format!("one that begins with {scheme}://");
+    }
+    if matches!(kind, Kind::Secret | Kind::MongoUrl) {
         return if text.trim().is_empty() { "empty".into() } else { "a value that is not shown".into() };
     }
     if text.is_empty() {
@@ -183,4 +216,11 @@ pub fn shown_text(kind: Kind, text: &str) -> String {
     let end = text.floor_char_boundary(60);
     let more = if end < text.len() { "…" } else { "" };
     format!("{:?}{more}", &text[..end])
+}
+
+/// What is before `://`, if it cannot be anything secret.
+fn scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once("://")?;
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'+';
+    ((1..=12).contains(&scheme.len()) && scheme.bytes().all(plain)).then_some(scheme)
 }

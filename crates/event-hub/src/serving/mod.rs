@@ -2,10 +2,13 @@
 //!
 //! | to know about | look at |
 //! | --- | --- |
-//! | ports, store, bus, tokens: everything that can go wrong at the start | `start` |
+//! | ports, bus, tokens: everything that can go wrong at the start | `start` |
+//! | the store: the data directory, or MongoDB, which may have to be waited for | `embedded`, `mongo` |
 //! | what SIGHUP changes | [`reload`] |
 //! | signals, and the way out | `run` |
 
+mod embedded;
+mod mongo;
 mod reload;
 mod run;
 mod start;

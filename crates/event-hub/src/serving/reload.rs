@@ -1,6 +1,7 @@
 //! SIGHUP: everything that can change while the hub runs, or nothing.
 
 use crate::config::Config;
+use crate::config::mongo::Mongo;
 use crate::config::sources::Flags;
 use anyhow::{Result, anyhow};
 use hub_server::Hub;
@@ -44,6 +45,8 @@ impl Changing {
             config.auth.secret = Some(made.clone());
             config.auth.secret_is_made = true;
         }
+        let derives = self.config.mongo.as_ref().is_some_and(Mongo::is_derived);
+        let rekeyed = derives && config.auth.secret != self.config.auth.secret;
         let auth = self.hub.auth().prepare(config.auth).map_err(|error| anyhow!("{}", error.msg))?;
         let certificate = match (&self.tls, &config.tls) {
             (Some(tls), Some((cert, key))) => Some((tls, tls.prepare(cert, key)?)),
@@ -60,6 +63,12 @@ impl Changing {
             tls.commit(certificate);
         }
         self.hub.apply(config.settings);
+        if rekeyed {
+            tracing::warn!(
+                "auth.secret changed, and hubs know each other by the one of their start: until all have started anew, \
+                 some do not; set cluster.secret to keep the two apart"
+            );
+        }
         for name in restart {
             tracing::warn!(setting = name, "changed, but only a new start can apply it");
         }

@@ -1,18 +1,17 @@
 //! The start: everything that can go wrong says what to do about it.
 
+use super::embedded;
+use super::mongo::{self, Ports};
 use crate::config::Config;
 use crate::secret;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use hub_core::prometheus_client::registry::Registry;
-use hub_core::{Bus, Millis};
+use hub_core::{Bus, BusBuilder, Millis};
 use hub_server::Hub;
 use hub_server::auth::{Authenticator, Secret};
 use hub_server::net::Tls;
-use hub_store_embedded::{EmbeddedStore, OpenError, Options};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
 use tokio::net::TcpListener;
 
 /// How long the bus may take for its own stop; twice that and the sessions' time have to fit into ten seconds.
@@ -34,7 +33,7 @@ pub struct Running {
     pub made: Option<Secret>,
 }
 
-/// Opens everything.
+/// Opens everything. On MongoDB that may take as long as nobody answers there.
 ///
 /// # Errors
 /// With what to do about it.
@@ -43,30 +42,61 @@ pub async fn start(mut config: Config) -> Result<Running> {
     let tls = config.tls.as_ref().map(|(cert, key)| Tls::from_files(cert, key)).transpose()?;
     let gateway = listen(SocketAddr::new(config.bind, config.ws_port), "WebSocket", "--ws-port").await?;
     let ops = listen(SocketAddr::new(config.bind, config.ops_port), "HTTP", "--ops-port").await?;
-    let store = open(&config).await?;
-    let made = match config.auth.is_real() {
-        true => None,
-        false => {
-            let secret = secret::load_or_make(&config.data)?;
-            config.auth.secret = Some(secret.clone());
-            config.auth.secret_is_made = true;
-            Some(secret)
-        }
+    // Before the secret is made: the directory is this hub's alone.
+    let embedded = match config.mongo {
+        None => Some(embedded::open(&config).await?),
+        Some(_) => None,
     };
+    let made = made(&mut config)?;
     let auth = Authenticator::new(config.auth.clone()).map_err(|error| anyhow!("{}", error.msg))?;
     for warning in config.open_files() {
         tracing::warn!("{warning}");
     }
-    let mut registry = Registry::default();
-    let mut bus = config.bus.clone();
-    bus.stop_timeout = STOP_TIMEOUT;
-    let bus = Bus::builder(store).config(bus).open_with(&mut registry).await;
-    let bus = bus.map_err(|error| anyhow!("{}", error.msg)).context("the bus did not start")?;
+    let (bus, registry) = match embedded {
+        Some(store) => {
+            let mut registry = Registry::default();
+            let bus = open_bus(Bus::builder(store), &config, &mut registry).await;
+            (bus.map_err(|error| anyhow!("{}", error.msg)).context("the bus did not start")?, registry)
+        }
+        None => {
+            let ports = Ports { gateway: &gateway, ops: &ops, tls: tls.as_ref() };
+            mongo::open(&config, &auth, &ports).await?
+        }
+    };
     for warning in bus.health().warnings {
         tracing::warn!("store: {warning}");
     }
-    let hub = Hub::builder(bus, auth).settings(config.settings.clone()).registry(registry).build();
-    Ok(Running { config, hub, gateway, ops, tls, made })
+    let mut hub = Hub::builder(bus, auth).settings(config.settings.clone()).registry(registry);
+    if let Some(mongo) = &config.mongo {
+        if let Some(key) = mongo.key(config.auth.secret.as_ref()) {
+            hub = hub.cluster_key(key);
+        }
+        let own = config.tls.as_ref().map(|(cert, _)| cert);
+        if let Some(roots) = mongo.roots(own).context("reading the certificates of other hubs")? {
+            hub = hub.cluster_roots(roots);
+        }
+    }
+    Ok(Running { config, hub: hub.build(), gateway, ops, tls, made })
+}
+
+/// The development secret, if nothing else says whose tokens hold.
+fn made(config: &mut Config) -> Result<Option<Secret>> {
+    if config.auth.is_real() {
+        return Ok(None);
+    }
+    let data = &config.data;
+    embedded::make(data).with_context(|| format!("{} cannot be made", data.display()))?;
+    let secret = secret::load_or_make(data)?;
+    config.auth.secret = Some(secret.clone());
+    config.auth.secret_is_made = true;
+    Ok(Some(secret))
+}
+
+/// Opens a bus as the configuration says.
+pub async fn open_bus(bus: BusBuilder, config: &Config, registry: &mut Registry) -> hub_core::Result<Bus> {
+    let mut settings = config.bus.clone();
+    settings.stop_timeout = STOP_TIMEOUT;
+    bus.config(settings).open_with(registry).await
 }
 
 async fn listen(address: SocketAddr, what: &str, flag: &str) -> Result<TcpListener> {
@@ -87,43 +117,4 @@ async fn listen(address: SocketAddr, what: &str, flag: &str) -> Result<TcpListen
         ),
         _ => anyhow!("{what} cannot listen on {address}: {error}"),
     })
-}
-
-async fn open(config: &Config) -> Result<EmbeddedStore> {
-    let options = Options { segment_bytes: config.segment_bytes, ..Options::default() };
-    let data = config.data.clone();
-    let opened = tokio::task::spawn_blocking(move || {
-        let what = format!("making {}", data.display());
-        make(&data).map_err(|error| OpenError::Io { what, error })?;
-        EmbeddedStore::open(&data, options)
-    });
-    let opened = opened.await;
-    opened.context("opening the store")?.or_else(|error| refused(&config.data, &error))
-}
-
-/// Makes a data directory that is not there, for this user only: nothing in it is encrypted. One that is there stays as it
-/// is.
-fn make(data: &Path) -> io::Result<()> {
-    if let Some(parent) = data.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
-    match std::fs::DirBuilder::new().mode(0o700).create(data) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn refused<T>(data: &Path, error: &OpenError) -> Result<T> {
-    let data = data.display();
-    match error {
-        OpenError::Locked(_) => bail!(
-            "{data} is in use by another process; a data directory has one hub at a time: stop that one, or choose \
-             another directory with --data"
-        ),
-        OpenError::Damaged(_) => {
-            bail!("{error}; `event-hub doctor {data}` says what is wrong and what can be done")
-        }
-        OpenError::Io { .. } => bail!("{error}; check that {data} can be read and written by this user"),
-        OpenError::Newer { .. } => bail!("{error}"),
-    }
 }

@@ -16,6 +16,9 @@ fn the_default_file_is_accepted_by_check() {
     let ran =
         run_with(&["config", "check"], &[("JWT_SECRET", "correct horse"), ("WS_TOKEN", "battery staple")]);
     ran.ends_with(0).says("a secret, a static token");
+    let ran = run_with(&["config", "check"], &[("MONGO_URL", "mongodb://hub:hunter2@db1,db2/shop")]);
+    ran.ends_with(0).says("MongoDB at db1:27017,db2:27017, database shop");
+    assert!(!ran.out.contains("hunter2"), "{}", ran.out);
     assert!(!ran.out.contains("horse") && !ran.out.contains("staple"), "{}", ran.out);
 }
 
@@ -61,10 +64,20 @@ fn serve_refuses_a_bad_setting_with_all_of_them() {
     ran.ends_with(2);
     assert!(ran.err.contains("hub.toml:2: ws_prot is no setting of server"), "{}", ran.err);
     assert!(ran.err.contains("--bind: server.bind is \"nowhere\""), "{}", ran.err);
-    let ran = run_with(&["serve", "--data", &data], &[("MONGO_URL", "mongodb://user:hunter2@db/")]);
-    ran.ends_with(2);
-    assert!(ran.err.contains("the MongoDB store is not in this build"), "{}", ran.err);
-    assert!(!ran.err.contains("hunter2"), "{}", ran.err);
+    for (url, expected) in [
+        (
+            "http://user:hunter2@db/",
+            "environment MONGO_URL: mongo.url is one that begins with http://; it must be",
+        ),
+        (
+            "mongodb://user:hunter2@db:port/",
+            "environment MONGO_URL: mongo.url: the address of MongoDB cannot be used",
+        ),
+    ] {
+        let ran = run_with(&["serve", "--data", &data], &[("MONGO_URL", url)]);
+        ran.ends_with(2);
+        assert!(ran.err.contains(expected) && !ran.err.contains("hunter2"), "{}", ran.err);
+    }
     let ran = run_with(
         &["serve", "--data", &data, "--ws-port", "0", "--ops-port", "0"],
         &[("RUST_LOG", "loud=very")],

@@ -14,8 +14,10 @@ use tokio_tungstenite::tungstenite::http::Uri;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Variables that would change what the program does.
-const VARIABLES: [&str; 15] = [
+const VARIABLES: [&str; 17] = [
     "MONGO_URL",
+    "ADVERTISE",
+    "CLUSTER_SECRET",
     "WS_PORT",
     "OPS_PORT",
     "BIND",
