@@ -15,6 +15,8 @@ pub struct Wanted {
     /// Which records they are.
     pub records: Vec<usize>,
     pub change: Change,
+    /// An insert of it was sent before, and what became of that is not known.
+    pub tried: bool,
 }
 
 /// See [`Wanted`].
@@ -72,7 +74,7 @@ pub fn waves(records: Vec<Record>, epochs: &[u64]) -> Vec<Vec<Wanted>> {
         let mut change = Change::Update { fields: None, steps: Vec::new() };
         change.add(kind);
         places.insert(address.clone(), wave.len());
-        wave.push(Wanted { address, epoch, records: vec![index], change });
+        wave.push(Wanted { address, epoch, records: vec![index], change, tried: false });
     }
     done.push(wave);
     done

@@ -214,7 +214,8 @@ impl GroupWriter {
         };
         match made {
             Some((model, then)) => {
-                let inserts = base.is_none();
+                // One whose answer was lost may be there by now, and its lateness was not looked at.
+                let inserts = base.is_none() || wanted.tried;
                 Verdict::Write(Box::new(Write { wanted, model, then, inserts }))
             }
             None => Verdict::Answer(Box::new(wanted), Ok(())),
@@ -259,7 +260,7 @@ impl GroupWriter {
         steps: &[Step],
         base: &Saved,
     ) -> Option<(WriteModel, Option<Saved>)> {
-        let then = advanced(base, steps.iter());
+        let mut then = advanced(base, steps.iter());
         let (mut set, mut unset) = (Document::new(), Document::new());
         if matches!(wanted.address, Address::Group(..)) {
             (set, unset) = state::difference((&base.state, &base.buckets), (&then.state, &then.buckets));
@@ -274,6 +275,11 @@ impl GroupWriter {
             return None;
         }
         set.insert("rev", signed(then.rev));
+        if wanted.epoch > base.fence {
+            // It may be one that a former owner made late, and would take away again.
+            then.fence = wanted.epoch;
+            set.insert("fence", signed(then.fence));
+        }
         let mut update = doc! { "$set": set };
         if !unset.is_empty() {
             update.insert("$unset", unset);
@@ -342,7 +348,8 @@ struct PutBack<'a> {
 
 impl Drop for PutBack<'_> {
     fn drop(&mut self) {
-        self.wave.extend(self.taken.drain(..).map(|(wanted, ..)| wanted));
+        self.wave
+            .extend(self.taken.drain(..).map(|(wanted, _, inserts)| Wanted { tried: inserts, ..wanted }));
     }
 }
 
