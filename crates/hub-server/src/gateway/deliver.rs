@@ -32,19 +32,24 @@ impl Session {
         true
     }
 
-    /// Nothing is delivered at the moment; but members of groups that get another owner follow them.
-    pub(super) fn tend(&mut self, context: &Context<'_>) {
+    /// Nothing is delivered at the moment; but members of groups that get another owner follow them. Whether there is
+    /// something to be written.
+    pub(super) fn tend(&mut self, context: &Context<'_>) -> bool {
         if self.phase != Phase::Open || self.hub.bus().hub().is_none() {
-            return;
+            return false;
         }
-        for at in self.subscriptions.rung(context) {
+        let mut has_ended = false;
+        for at in self.subscriptions.untended(context) {
             let Some((slot, waker)) = self.subscriptions.at(at) else { continue };
+            slot.listens = true;
             let Feed::Group(feed) = &mut slot.feed else { continue };
             if let Poll::Ready(error) = feed.tend(&mut Context::from_waker(&waker)) {
                 let name = slot.name.clone();
                 self.end_subscription(&name, &error);
+                has_ended = true;
             }
         }
+        has_ended
     }
 
     fn deliver_from(&mut self, at: u32) {
@@ -104,6 +109,7 @@ impl Session {
             self.out_bytes += push(out, writer.end_events());
         }
         let more = taken == most || bytes >= BATCH_BYTES;
+        slot.listens = !more;
         match ended {
             Some(error) => {
                 let name = slot.name.clone();

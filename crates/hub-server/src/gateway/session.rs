@@ -241,15 +241,16 @@ impl Session {
         }
         // A socket that takes no more holds up the deliveries, too.
         let mut held_up = self.blocked || self.out_bytes >= OUT_BYTES;
-        match self.delivers() {
-            true => held_up |= self.deliver(context),
-            false => self.tend(context),
-        }
+        held_up |= self.delivers() && self.deliver(context);
         if matches!(self.phase, Phase::Ending(_)) && self.publishing.is_empty() && self.job.is_none() {
             self.say_goodbye();
         }
         if self.write(context).is_err() {
             return Poll::Ready(self.end());
+        }
+        // Known only now: the socket may have become full a moment ago.
+        if !self.delivers() && self.tend(context) {
+            context.waker().wake_by_ref();
         }
         // Whoever stopped for want of room has left nobody to wake it.
         let goes_on = match read {

@@ -16,7 +16,7 @@ use hub_proto::{EventId, Result};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// One subscription.
@@ -33,6 +33,8 @@ pub(crate) struct Subscription {
     pub paused: bool,
     /// It stands in the line of those to be looked at.
     in_line: bool,
+    /// It was looked at to the end: its bell rings when there is more, or when it ends.
+    pub listens: bool,
     bell: Arc<Bell>,
     waker: Waker,
 }
@@ -162,7 +164,7 @@ impl Subscriptions {
         }
         self.by_name.insert(name.clone(), at);
         let heading = Heading::new(&name);
-        let (paused, in_line) = (false, true);
+        let (paused, in_line, listens) = (false, true, false);
         let slot = Some(Subscription {
             name,
             heading,
@@ -172,6 +174,7 @@ impl Subscriptions {
             ack_timeout,
             paused,
             in_line,
+            listens,
             bell,
             waker,
         });
@@ -283,12 +286,17 @@ impl Subscriptions {
         }
     }
 
-    /// Those that have rung while nothing is delivered. They stay in line.
-    pub fn rung(&mut self, context: &Context<'_>) -> Vec<u32> {
+    /// Those whose end would not be heard of while nothing is delivered: they have rung, or were not looked at to the end.
+    /// They stay in line.
+    pub fn untended(&mut self, context: &Context<'_>) -> Vec<u32> {
         self.rung.listener.register(context.waker());
         let rung = std::mem::take(&mut *self.rung.list.lock());
-        rung.iter().for_each(|&at| self.again(at));
-        rung
+        rung.into_iter().for_each(|at| self.again(at));
+        let is_untended = |at: &u32| {
+            let slot = self.slots[*at as usize].as_ref();
+            slot.is_some_and(|slot| !slot.listens || slot.bell.rung.load(Acquire))
+        };
+        self.ready.iter().copied().filter(is_untended).collect()
     }
 
     /// Looks at one again later: it has more.
