@@ -26,8 +26,9 @@ a client that is not ours (under Node), the simulator. A check that fails does n
 passed and failed; the exit code is zero only if none failed.
 
   --quick   a short simulation (200 seeds), no building of cargo-deny, no npm packages, no tests that need MongoDB
-  --full    a long simulation (20,000 seeds; without a flag 2,000), a hub that is killed 200 times (otherwise 5), and
-            10,000 rounds of power losses and failing disks (otherwise 300)
+  --full    a long simulation (20,000 seeds; without a flag 2,000), a hub that is killed 200 times (otherwise 5),
+            10,000 rounds of power losses and failing disks (otherwise 300), and 10 of every way in which hubs on MongoDB
+            can fail (otherwise 1 to 4)
 
 Builds go to CARGO_TARGET_DIR, or to a cache outside the clone: $EVENT_HUB_CACHE, or $XDG_CACHE_HOME/event-hub, or
 ~/.cache/event-hub. MongoDB is the one on PATH, or is gotten into that cache (130 MB, once). Tests run under
@@ -36,6 +37,8 @@ cargo-nextest if it is installed.";
 const EXAMPLE: &str = "crates/hub-core/examples/in_process.rs";
 /// Random power losses of the embedded store, and as many rounds of a failing disk, with `--full`.
 const POWER_ROUNDS: u64 = 10_000;
+/// Rounds of each way in which hubs on MongoDB fail, with `--full`.
+const FAILOVER_ROUNDS: u64 = 10;
 const NOT_BUILT: &str = "the tests did not build";
 
 /// How much to do.
@@ -71,6 +74,7 @@ impl Effort {
         if self == Self::Full {
             command.env(crash::ROUNDS, crash::MANY.to_string());
             command.env("EVENT_HUB_POWER_ROUNDS", POWER_ROUNDS.to_string());
+            command.env("EVENT_HUB_FAILOVER_ROUNDS", FAILOVER_ROUNDS.to_string());
         }
     }
 }

@@ -174,12 +174,17 @@ impl Hub {
 
     /// Starts it again, after its end, where clients look for it.
     pub fn start_again(&mut self, data: &Path) {
+        self.start_again_with(data, &[]);
+    }
+
+    /// The same, with these variables.
+    pub fn start_again_with(&mut self, data: &Path, environment: &[(&str, &str)]) {
         let url: Uri = self.ws().parse().unwrap();
         let (port, data) = (url.port_u16().unwrap().to_string(), data.to_str().unwrap());
         let args = ["serve", "--json", "--ws-port", &port, "--ops-port", "0", "--data", data];
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let mut process = Running::start(&args, &[]);
+            let mut process = Running::start(&args, environment);
             match process.out.recv_timeout(PATIENCE) {
                 Ok(ready) => {
                     *self = Self { process, ready: serde_json::from_str(&ready).unwrap() };

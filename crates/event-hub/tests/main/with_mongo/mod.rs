@@ -1,6 +1,7 @@
 //! The program on MongoDB.
 
 mod cluster;
+mod failover;
 mod lost;
 mod refused;
 mod serving;
