@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Two hubs on a set of three nodes; `harm` happens to its primary, and what it answers is done afterwards.
+#[expect(clippy::needless_pass_by_value, reason = "a closure is passed as it is written")]
 fn survives(usual: u64, harm: impl AsyncFn(&ReplicaSet) -> usize, heal: impl AsyncFn(&ReplicaSet, usize)) {
     run(async {
         let set = ReplicaSet::start(3).await.unwrap();

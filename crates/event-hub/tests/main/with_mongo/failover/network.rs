@@ -24,6 +24,7 @@ async fn two() -> (TestDatabase, [Proxy; 2], Hubs, Running, Arc<Ledger>) {
 }
 
 /// The way of one hub fails: of the one that serves the group, then of the other one, and so on.
+#[expect(clippy::needless_pass_by_value, reason = "a closure is passed as it is written")]
 fn cut_off(fail: impl AsyncFn(&Proxy)) {
     run(async {
         let (_database, proxies, hubs, load, ledger) = two().await;
