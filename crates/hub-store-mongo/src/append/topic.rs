@@ -115,8 +115,9 @@ impl Topic {
         self.known.lock().cleaned = None;
     }
 
-    /// Reads what was cleaned, whatever is known.
+    /// Reads what was cleaned, whatever is known here, and whatever a primary knows that was just elected.
     pub async fn cleaned_now(&self, db: &Db) -> Result<Cleaned, Trouble> {
+        drop(db.fresh_session().await?);
         self.forget_cleaned();
         Ok(self.cleaned(db).await?.0)
     }
