@@ -1,7 +1,7 @@
 //! What happens now and then: other settings, a stop, a token that runs out, a connection that has gone quiet.
 
-use super::request::Corr;
-use super::session::{End, LAST_ANSWERS, Phase, QUIET, Session, Who};
+use super::request::{Corr, Name};
+use super::session::{End, LAST_ACKS, LAST_ANSWERS, Phase, QUIET, Session, Who};
 use super::subscriptions::Feed;
 use crate::auth::Identity;
 use crate::settings::Settings;
@@ -39,6 +39,7 @@ impl Session {
                 return self.watch_time(context);
             }
             self.phase = Phase::Draining { next: now + QUIET, until: now + LAST_ANSWERS };
+            self.leaves = (self.hub.bus().hubs().len() > 1).then_some(now + LAST_ACKS);
             self.heard = false;
         }
         self.watch_time(context)
@@ -66,7 +67,7 @@ impl Session {
 
     fn next_due(&self) -> Instant {
         if let Phase::Closing(next) | Phase::Ending(next) | Phase::Draining { next, .. } = self.phase {
-            return next;
+            return self.leaves.map_or(next, |leaves| leaves.min(next));
         }
         let own = match &self.who {
             None => Some(self.opened + Duration::from_millis(self.settings.limits.auth_timeout)),
@@ -78,6 +79,10 @@ impl Session {
 
     /// Something is due.
     fn act(&mut self, now: Instant) -> Option<End> {
+        if self.leaves.take_if(|leaves| now >= *leaves).is_some() {
+            self.leave_groups();
+            return None;
+        }
         match self.phase {
             Phase::Closing(_) => return Some(End::Ended),
             Phase::Ending(_) => {
@@ -140,6 +145,18 @@ impl Session {
             }
         }
         None
+    }
+
+    /// What members have in hand goes back, and their groups can be served elsewhere. Who acks later gets it again.
+    fn leave_groups(&mut self) {
+        let is_group = |name: &Name| name.group.is_some();
+        for name in self.subscriptions.names().into_iter().filter(is_group) {
+            if let Some(slot) = self.subscriptions.remove(&name)
+                && let Feed::Group(feed) = slot.feed
+            {
+                feed.close();
+            }
+        }
     }
 
     /// The token has run out: nothing is delivered, but what is in hand can be settled, and a new token brings it all back.

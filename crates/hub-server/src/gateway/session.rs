@@ -42,6 +42,8 @@ const GOODBYE: Duration = Duration::from_secs(2);
 pub(super) const QUIET: Duration = Duration::from_millis(50);
 /// When the hub stops, those who go on sending, or do not take their answers, have so long.
 pub(super) const LAST_ANSWERS: Duration = Duration::from_millis(1500);
+/// When the hub stops and others go on with its groups, members have so long to settle what they have in hand.
+pub(super) const LAST_ACKS: Duration = Duration::from_millis(100);
 /// A client that is refused so many times more often than it is served has not understood.
 const STRIKES: u32 = 1000;
 /// It has had so long to hear of it.
@@ -82,6 +84,8 @@ pub(crate) struct Session {
     /// The socket takes no more at the moment.
     pub(super) blocked: bool,
     pub(super) phase: Phase,
+    /// The hub stops, and at this time members leave their groups: other hubs wait for those.
+    pub(super) leaves: Option<Instant>,
     /// Nothing is read any more.
     deaf: bool,
     /// The last frame, to be sent when everything before it is answered.
@@ -194,6 +198,7 @@ impl Session {
             unflushed: false,
             blocked: false,
             phase: Phase::Open,
+            leaves: None,
             deaf: false,
             alarm: Alarm::default(),
             timer: Box::pin(tokio::time::sleep_until(now)),

@@ -247,6 +247,11 @@ impl Subscriptions {
         Some(slot)
     }
 
+    /// What they are called.
+    pub fn names(&self) -> Vec<Name> {
+        self.by_name.keys().cloned().collect()
+    }
+
     /// Every one.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Subscription> {
         self.slots.iter_mut().flatten()

@@ -2,7 +2,6 @@
 
 use super::nodes::*;
 use crate::world::Client;
-use hub_core::Owner;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -99,6 +98,74 @@ async fn members_keep_what_they_hold_when_the_owner_stops() {
 #[tokio::test]
 async fn members_keep_what_they_hold_when_the_owner_dies() {
     Box::pin(survive(watchful(), true)).await;
+}
+
+#[tokio::test]
+async fn a_user_of_a_hub_that_stops_holds_up_nobody_elsewhere() {
+    let cluster = Cluster::new();
+    let (owner, one, _two) = three(&cluster, &patient()).await;
+    // It does not even answer the goodbye.
+    let mut idle = member(&owner, json!({"from": "earliest", "maxInFlight": 1})).await;
+    one.publish("t", 1..=1).await;
+    event(&mut idle).await;
+    let mut client = member(&one, json!({})).await;
+    let hub = owner.hub.clone();
+    let draining = tokio::spawn(async move { hub.drain(PATIENCE).await });
+    let event = event(&mut client).await;
+    assert!(!draining.is_finished(), "its session is still there");
+    assert_eq!((seq(&event), &event["ctx"]["attempt"]), (1, &json!(2)));
+    draining.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_owner_that_hangs_is_left_and_harms_nothing_when_it_wakes_up() {
+    let cluster = Cluster::new();
+    let (owner, one, two) = three(&cluster, &watchful()).await;
+    let mut of_owner = member(&owner, json!({"from": "earliest", "maxInFlight": 1})).await;
+    one.publish("t", 1..=1).await;
+    assert_eq!(seq(&event(&mut of_owner).await), 1);
+    let opts = json!({"maxInFlight": 2});
+    let (mut a, mut b) = (member(&one, opts.clone()).await, member(&two, opts).await);
+    one.publish("t", 2..=9).await;
+    let (of_a, of_b) = (hold(&mut a, 2).await, hold(&mut b, 2).await);
+    tokio::time::timeout(PATIENCE, owner.bus().flush()).await.unwrap().unwrap();
+    let frozen = owner.freeze().await;
+    until("another one owns it", || {
+        owner_among(&[&one, &two]).is_some_and(|owner| owner.members("t", "g") == 2)
+    })
+    .await;
+    let mut seen: BTreeSet<u64> = BTreeSet::new();
+    for (client, events) in [(&mut a, &of_a), (&mut b, &of_b)] {
+        for event in events {
+            client.ok(ack(event)).await;
+            assert!(seen.insert(seq(event)));
+        }
+    }
+    // What was with the member of the hub that hangs, too.
+    while seen.len() < 9 {
+        let (client, event) = tokio::select! {
+            event = event(&mut a) => (&mut a, event),
+            event = event(&mut b) => (&mut b, event),
+        };
+        client.ok(ack(&event)).await;
+        assert!(seen.insert(seq(&event)), "{event} came twice");
+    }
+    drop(frozen);
+    until("its member has come", || {
+        owner_among(&[&one, &two]).is_some_and(|owner| owner.members("t", "g") == 3)
+    })
+    .await;
+    assert!(owner.bus().group("t", "g").is_none());
+    for client in [&mut a, &mut b] {
+        client.ok(json!({"op": "UNSUBSCRIBE", "topic": "t", "group": "g"})).await;
+    }
+    one.publish("t", [10]).await;
+    // It had one in hand all the time, which is settled by now.
+    of_owner.send(json!({"op": "UNSUBSCRIBE", "topic": "t", "group": "g"})).await;
+    let last = owner_among(&[&one, &two]).unwrap();
+    until("nobody is left", || last.members("t", "g") == 0).await;
+    let mut next = member(&two, json!({})).await;
+    assert_eq!(seq(&event(&mut next).await), 10, "nothing else is left");
 }
 
 #[tokio::test]
@@ -207,37 +274,42 @@ async fn more_than_a_frame_holds_is_brought_along_too() {
 }
 
 #[tokio::test]
-async fn a_group_that_changes_hands_again_and_again_delivers_each_event_once() {
+async fn a_group_that_goes_from_hub_to_hub_delivers_each_event_once() {
     let cluster = Cluster::new();
-    let steady = cluster.node().await;
     let mut owner = cluster.node().await;
-    owner.owns("g").await;
-    let mut client = member(&steady, json!({"maxInFlight": 3})).await;
-    let mut held: Option<Value> = None;
+    let mut of_owner = member(&owner, json!({"from": "earliest", "maxInFlight": 3})).await;
     let mut seen = BTreeSet::new();
     for round in 0..6u64 {
-        steady.publish("t", round * 5..round * 5 + 5).await;
-        for _ in 0..5 {
-            let event = event(&mut client).await;
+        let next = cluster.node().await;
+        let mut of_next = member(&next, json!({"maxInFlight": 3})).await;
+        assert_eq!(owner.members("t", "g"), 2, "round {round}");
+        owner.publish("t", 0..10).await;
+        let mut held: Option<Value> = None;
+        while seen.len() < 10 * (round as usize + 1) {
+            let (event, is_next) = tokio::select! {
+                event = event(&mut of_owner) => (event, false),
+                event = event(&mut of_next) => (event, true),
+            };
             assert!(seen.insert(seq(&event)), "{event} came twice");
-            assert_eq!(event["ctx"]["attempt"], 1);
-            // One is always in hand while the group moves.
-            if let Some(before) = held.replace(event) {
-                client.ok(ack(&before)).await;
+            // The member that stays has one in hand while its hub becomes the owner.
+            match is_next {
+                true => {
+                    if let Some(before) = held.replace(event) {
+                        of_next.ok(ack(&before)).await;
+                    }
+                }
+                false => drop(of_owner.ok(ack(&event)).await),
             }
         }
+        assert!(held.is_some(), "both get some");
         owner.stop().await;
-        // The hub with the member takes over; when it has no other member, a new hub gets its turn.
-        until("it is the owner", || steady.bus().group("t", "g").is_some()).await;
-        owner = cluster.node().await;
-        let mut other = owner.client().await;
-        other.ok(subscribe("t", json!({"maxInFlight": 1}))).await;
-        other.ok(json!({"op": "UNSUBSCRIBE", "topic": "t", "group": "g"})).await;
-        assert!(matches!(owner.bus().owner_of("g").await, Ok(Owner::There(_))));
+        until("the next one owns it", || next.members("t", "g") == 1).await;
+        until("it has what its member holds", || next.bus().group("t", "g").unwrap().inflight == 1).await;
+        (owner, of_owner) = (next, of_next);
+        of_owner.ok(ack(&held.unwrap())).await;
     }
-    client.ok(ack(&held.unwrap())).await;
-    until("everything is settled", || steady.bus().group("t", "g").unwrap().lag == 0).await;
-    assert_eq!(seen.len(), 30);
+    until("everything is settled", || owner.bus().group("t", "g").unwrap().lag == 0).await;
+    assert_eq!(seen.len(), 60);
 }
 
 #[tokio::test]

@@ -186,6 +186,25 @@ impl Node {
         runtime.shutdown_background();
     }
 
+    /// As `kill -STOP` does, until the answer is dropped: its sockets stay open, and nothing moves.
+    pub async fn freeze(&self) -> impl Drop + use<> {
+        struct Thaw(Option<std::sync::mpsc::Sender<()>>);
+        impl Drop for Thaw {
+            fn drop(&mut self) {
+                drop(self.0.take());
+            }
+        }
+        let (thaw, thawed) = std::sync::mpsc::channel::<()>();
+        let (say, is_frozen) = tokio::sync::oneshot::channel();
+        // There is one thread for everything.
+        self.runtime.as_ref().unwrap().spawn(async move {
+            say.send(()).unwrap();
+            let _ = thawed.recv();
+        });
+        is_frozen.await.unwrap();
+        Thaw(Some(thaw))
+    }
+
     /// As `kill -9` does: nothing is said, nothing is saved, all sockets are gone.
     pub fn kill(mut self) {
         self.runtime.take().unwrap().shutdown_background();
