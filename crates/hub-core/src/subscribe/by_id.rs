@@ -196,7 +196,10 @@ impl ById {
         let here = self.in_hand.iter().filter(|(_, held)| held.group.is_held(held.lease));
         let here = here.map(|(&id, held)| held.as_held(id));
         let brought = self.brought.values().filter(|brought| brought.word.is_none());
-        here.chain(brought.map(|brought| brought.held.clone())).collect()
+        let mut held: Vec<Held> = here.chain(brought.map(|brought| brought.held.clone())).collect();
+        // About the order in which it got them: the oldest is the one to blame if it vanishes.
+        held.sort_unstable_by_key(|held| held.seq);
+        held
     }
 
     /// The event `id` as it is in the consumer's hands.

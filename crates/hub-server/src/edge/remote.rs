@@ -101,15 +101,12 @@ impl Remote {
         while let Some((_, delivered)) = self.arrived.pop_front() {
             self.arrived_bytes -= delivered.event.size();
             let until = delivered.ack_deadline.unwrap_or(now);
+            self.ebb();
             if until <= now {
                 // Somebody else has it by now.
                 continue;
             }
             self.hand.add(held(&delivered), until);
-            if self.flooded && self.arrived_bytes <= self.most_bytes / 2 {
-                self.flooded = false;
-                self.say_pause();
-            }
             let Delivered { event, attempt, max_attempts, .. } = delivered;
             let left = until.duration_since(now).as_millis();
             let left = Millis::try_from(left).unwrap_or(Millis::MAX).max(1);
@@ -173,6 +170,15 @@ impl Remote {
             stale.push(held(&delivered));
         }
         self.unsent(stale);
+        self.ebb();
+    }
+
+    /// There is room again, whoever took what was here: the owner may go on.
+    fn ebb(&mut self) {
+        if self.flooded && self.arrived_bytes <= self.most_bytes / 2 {
+            self.flooded = false;
+            self.say_pause();
+        }
     }
 
     fn flood(&mut self) {

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 /// For so long. An owner saves within 200 ms; one that cannot is found dead after about five seconds.
 const KEPT: Duration = Duration::from_secs(6);
-/// So many; of more the oldest are forgotten, and may come again.
-const MOST: usize = 10_000;
+/// So many, which is as many as a member may have in hand; of more the oldest are forgotten, and may come again.
+const MOST: usize = 100_000;
 
 /// See the module.
 #[derive(Default)]
