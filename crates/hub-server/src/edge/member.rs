@@ -385,8 +385,11 @@ impl Member {
                 feed.close();
                 None
             }
-            Place::There(remote) => Some(Box::pin(in_time(remote.unsubscribe()))),
-            Place::Moving(_) | Place::Nowhere => None,
+            Place::There(remote) => Some(Box::pin(goodbye(remote.unsubscribe(), self.roving))),
+            Place::Moving(_) | Place::Nowhere => {
+                self.follow();
+                None
+            }
         }
     }
 
@@ -404,12 +407,33 @@ impl Member {
             // That is what a member that is dropped does.
             Place::Here(feed) => drop(feed),
             Place::There(remote) => {
-                if let Some(roving) = &self.roving {
-                    roving.hub.sessions().spawn(in_time(remote.release()));
+                if let Some(tracker) = self.roving.as_ref().map(|roving| roving.hub.sessions().clone()) {
+                    tracker.spawn(goodbye(remote.release(), self.roving));
                 }
             }
-            Place::Moving(_) | Place::Nowhere => {}
+            Place::Moving(_) | Place::Nowhere => self.follow(),
         }
+    }
+
+    /// The user has left, and was told that events are settled of which no owner may have heard. The next one does.
+    fn follow(mut self) {
+        let (Place::Moving(moving), Some(roving)) = (&self.place, &mut self.roving) else { return };
+        let hub = roving.hub.clone();
+        if roving.settled.list().is_empty() && moving.words.is_empty() || hub.draining().is_cancelled() {
+            return;
+        }
+        let draining = hub.draining().clone().cancelled_owned();
+        hub.sessions().spawn(async move {
+            let arriving = std::future::poll_fn(|context| self.poll_move(context));
+            let arrived = tokio::select! {
+                arrived = tokio::time::timeout(PATIENCE, arriving) => matches!(arrived, Ok(Ok(()))),
+                () = draining => false,
+            };
+            match self.leave() {
+                Some(leaving) if arrived => leaving.await,
+                _ => tracing::debug!("a member that has left found no owner to tell what it acked last"),
+            }
+        });
     }
 
     /// A member of another hub has vanished there, with this event to blame.
@@ -420,8 +444,14 @@ impl Member {
     }
 }
 
-async fn in_time(leaving: impl Future<Output = ()>) {
-    let _ = tokio::time::timeout(GOODBYE, leaving).await;
+/// Waits until the owner has taken note of a member's end. If it does not, it may not have heard what the user said before.
+async fn goodbye(leaving: impl Future<Output = bool>, roving: Option<Box<Roving>>) {
+    let told = tokio::time::timeout(GOODBYE, leaving).await.unwrap_or(false);
+    if let Some(mut roving) = roving.filter(|_| !told) {
+        roving.settled.wait();
+        let moving = Box::new(Moving::new(&roving, Hand::default(), None));
+        Member { place: Place::Moving(moving), roving: Some(roving) }.follow();
+    }
 }
 
 fn set_paused(feed: &ById, paused: bool) {

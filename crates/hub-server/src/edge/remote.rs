@@ -327,18 +327,21 @@ impl Remote {
 
     // ---- the end ----
 
-    /// The user has left. Nothing counts as failed.
-    pub async fn unsubscribe(mut self) {
+    /// The user has left. Nothing counts as failed. Answers whether the owner knows, and so all that was said before.
+    pub async fn unsubscribe(mut self) -> bool {
         self.speak();
         let Self { deliveries, connection, .. } = self;
-        if let Err(error) = deliveries.unsubscribe().await {
+        let left = deliveries.unsubscribe().await;
+        if let Err(error) = &left {
             tracing::debug!(%error, "a subscription at another hub ended by itself");
         }
         connection.close().await;
+        left.is_ok()
     }
 
-    /// The user has vanished. The event that it has had for longest may be what killed it.
-    pub async fn release(mut self) {
+    /// The user has vanished. The event that it has had for longest may be what killed it. Answers as
+    /// [`Remote::unsubscribe`].
+    pub async fn release(mut self) -> bool {
         self.speak();
         let blame = self.hand.oldest();
         let Self { deliveries, connection, name, .. } = self;
@@ -347,10 +350,12 @@ impl Remote {
         if let Some(id) = blame {
             members["blame"] = json!(id);
         }
-        if let Err(error) = connection.request("RELEASE", &members).await {
+        let released = connection.request("RELEASE", &members).await;
+        if let Err(error) = &released {
             tracing::debug!(%error, "a member at another hub was gone already");
         }
         connection.close().await;
+        released.is_ok()
     }
 }
 

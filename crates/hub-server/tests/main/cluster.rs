@@ -6,6 +6,8 @@ mod admin;
 mod edges;
 #[path = "cluster/ends.rs"]
 mod ends;
+#[path = "cluster/leaving.rs"]
+mod leaving;
 #[path = "cluster/load.rs"]
 mod load;
 #[path = "cluster/moving.rs"]

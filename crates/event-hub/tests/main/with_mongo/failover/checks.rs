@@ -159,19 +159,21 @@ fn redelivered(
             }
             How::Stopped => false,
         };
-        let harms: Vec<&Harm> = records.harms.iter().filter(|harm| harm.hub == hub).collect();
-        if harms.iter().any(|harm| excuse(harm)) {
+        // A member that has left cannot say again what it acked, if the hub that served its group was killed.
+        let left = records.lives[before.life].ended.filter(|ended| *ended < later.from);
+        let concerns = |harm: &&Harm| harm.hub == hub || left.is_some() && harm.how == How::Killed;
+        if records.harms.iter().filter(concerns).any(excuse) {
             continue;
         }
         figures.beyond += 1;
-        let next = harms.iter().filter(|harm| harm.from > acked).min_by_key(|harm| harm.from);
+        let next = records.harms.iter().filter(|harm| harm.from > acked).min_by_key(|harm| harm.from);
         let age = next.map(|harm| harm.from - acked);
         figures.oldest = figures.oldest.max(age.unwrap_or_default());
         let there = records.lives[later.life].hub;
-        let after = later.from - acked;
+        let (after, left) = (later.from - acked, left.map(|left| left - acked));
         wrong.push(format!(
-            "{seq} was acked at hub {hub}, and came again at hub {there} {after:?} later; harm came to the first hub \
-             {age:?} after the ack"
+            "{seq} was acked at hub {hub}, and came again at hub {there} {after:?} later; after the ack its member left \
+             ({left:?} after) and harm came to a hub ({age:?} after)"
         ));
     }
 }
