@@ -9,4 +9,5 @@ mod fences;
 mod network;
 mod news;
 mod races;
+mod sharded;
 mod world;

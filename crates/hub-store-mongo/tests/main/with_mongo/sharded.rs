@@ -1,0 +1,168 @@
+//! A sharded cluster: a topic lives on one shard, topics spread.
+
+use super::world::{
+    T0, World, append, assert_log_is, commit, draft, fresh_id, group, log, new, topic, write,
+};
+use hub_core::GroupOptions;
+use hub_core::store::{Appended, CleanPolicy, EventStore, GroupRecord, Progress, Record, Shared};
+use hub_store_mongo::{MongoStore, Options};
+use hub_testbed::mongodb::bson::{Document, doc};
+use hub_testbed::mongodb::{Client, Database};
+use hub_testbed::{Sharded, database_on};
+use std::time::Duration;
+
+/// A cluster of two shards, and a database on it.
+struct Cluster {
+    sharded: Sharded,
+    world: World,
+}
+
+impl Cluster {
+    async fn start() -> Self {
+        let sharded = Sharded::start(2).await.unwrap();
+        let world = World::on(database_on(&sharded.uri())).await;
+        Self { sharded, world }
+    }
+
+    async fn admin(&self, command: Document) -> hub_testbed::mongodb::error::Result<Document> {
+        self.world.db.client().database("admin").run_command(command).await
+    }
+
+    fn events(&self) -> String {
+        format!("{}.events", self.world.database.name())
+    }
+
+    /// Topics from `m` on go to the other shard than those before it.
+    async fn spread(&self) {
+        self.admin(doc! { "shardCollection": self.events(), "key": { "topic": 1 } }).await.unwrap();
+        self.admin(doc! { "split": self.events(), "middle": { "topic": "m" } }).await.unwrap();
+        self.move_chunk("a", "shard0").await;
+        self.move_chunk("z", "shard1").await;
+    }
+
+    /// Moves the topics around this one.
+    async fn move_chunk(&self, topic: &str, to: &str) {
+        let wanted =
+            doc! { "moveChunk": self.events(), "find": { "topic": topic }, "to": to, "_waitForDelete": true };
+        self.admin(wanted).await.unwrap();
+    }
+
+    /// How many events of a topic a shard has, asked behind the router's back.
+    async fn on_shard(&self, shard: usize, topic: &str) -> u64 {
+        let client = Client::with_uri_str(self.sharded.shards()[shard].uri()).await.unwrap();
+        let database: Database = client.database(self.world.database.name());
+        database.collection::<Document>("events").count_documents(doc! { "topic": topic }).await.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn topics_spread_over_shards_and_each_is_one_log_for_all_hubs() {
+    let cluster = Cluster::start().await;
+    let (one, two) = tokio::join!(cluster.world.store(), cluster.world.store());
+    // What was there before the collection was sharded stays what it was.
+    append(&one, vec![draft("a", "1"), draft("z", "1")]).await;
+    cluster.spread().await;
+    assert_eq!((cluster.on_shard(0, "a").await, cluster.on_shard(1, "a").await), (1, 0));
+    assert_eq!((cluster.on_shard(0, "z").await, cluster.on_shard(1, "z").await), (0, 1));
+
+    let publish = async |store: &MongoStore| {
+        let mut told = Vec::new();
+        for n in 0..30 {
+            let batch = vec![draft("a", &n.to_string()), draft("z", &n.to_string())];
+            told.extend(commit(store, batch).await.into_iter().map(new));
+        }
+        told
+    };
+    // A topic moves to another shard while both hubs append to it.
+    let (mut told, more, ()) = tokio::join!(publish(&one), publish(&two), cluster.move_chunk("z", "shard0"));
+    told.extend(more);
+    assert_eq!((cluster.on_shard(0, "z").await, cluster.on_shard(1, "z").await), (61, 0));
+    for name in ["a", "z"] {
+        let mut events: Vec<_> = told.iter().filter(|event| *event.topic() == topic(name)).collect();
+        events.sort_unstable_by_key(|event| event.seq());
+        assert_eq!(events.len(), 60);
+        let first = log(&one, name).await[0].id();
+        let ids: Vec<_> = std::iter::once(first).chain(events.iter().map(|event| event.id())).collect();
+        assert_log_is(&two, name, &ids).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ids_cleaning_groups_and_news_work_through_the_router() {
+    let cluster = Cluster::start().await;
+    let options = Options { clean_delay: Duration::ZERO, ..cluster.world.options() };
+    let store = MongoStore::connect(options).await.unwrap();
+    cluster.spread().await;
+    let dedupe = format!("{}.dedupe", cluster.world.database.name());
+    cluster.admin(doc! { "shardCollection": dedupe, "key": { "topic": 1 } }).await.unwrap();
+    let other = cluster.world.store().await;
+    let mut changes = other.changes().await.unwrap();
+    for name in ["a", "z"] {
+        let id = fresh_id();
+        let same = || super::world::draft_with(name, id, "1");
+        assert_eq!(append(&store, vec![same(), draft(name, "2"), draft(name, "3")]).await, [1, 2, 3]);
+        let again = commit(&other, vec![same()]).await;
+        assert!(matches!(again[0], Ok(Appended::Known { seq: 1, same: true, .. })), "{again:?}");
+
+        let everything =
+            CleanPolicy { committed_before: Some(T0 + 1), ids_since: T0, ..CleanPolicy::default() };
+        store.clean(&topic(name), everything).await.unwrap();
+        store.clean(&topic(name), everything).await.unwrap();
+        assert_eq!(log(&other, name).await.iter().map(|event| event.seq()).collect::<Vec<_>>(), [3]);
+        let again = commit(&store, vec![same()]).await;
+        assert!(matches!(again[0], Ok(Appended::Known { seq: 1, same: true, .. })), "{again:?}");
+        assert_eq!(append(&store, vec![draft(name, "4")]).await, [4]);
+    }
+    let mut heard = std::collections::BTreeMap::new();
+    while heard != [(topic("a"), 4), (topic("z"), 4)].into() {
+        heard.extend(changes.next().await.unwrap());
+    }
+
+    let record = |name: &str| {
+        Record::Group(GroupRecord {
+            topic: topic(name),
+            name: group("g"),
+            options: GroupOptions::default(),
+            created: T0,
+            idle_since: None,
+            driven: false,
+            born: 0,
+        })
+    };
+    let step = Progress { epoch: 0, reset: false, floor: 3, high: 3, settled: Vec::new(), tries: Vec::new() };
+    let records = vec![record("a"), record("z"), Record::Progress(topic("z"), group("g"), step)];
+    for written in write(&store, 1, records).await {
+        written.unwrap();
+    }
+    let estate = other.estate("g", 2).await.unwrap();
+    let floors: Vec<_> =
+        estate.groups.iter().map(|group| (group.record.topic.as_str(), group.state.floor)).collect();
+    assert_eq!(floors.len(), 2);
+    assert!(floors.contains(&("z", 3)), "{floors:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collection_may_be_sharded_by_a_hash_before_the_first_hub_and_not_by_seq_or_id() {
+    let cluster = Cluster::start().await;
+    let hashed = doc! { "shardCollection": cluster.events(), "key": { "topic": "hashed" } };
+    cluster.admin(hashed).await.unwrap();
+    let store = cluster.world.store().await;
+    let names: Vec<String> = (0..16).map(|n| format!("t.{n}")).collect();
+    assert_eq!(append(&store, names.iter().map(|name| draft(name, "1")).collect()).await, [1; 16]);
+    let mut shards = [0, 0];
+    for name in &names {
+        for (at, count) in shards.iter_mut().enumerate() {
+            *count += cluster.on_shard(at, name).await;
+        }
+    }
+    assert_eq!(shards.iter().sum::<u64>(), 16);
+    assert!(shards.iter().all(|&count| count > 0), "{shards:?}");
+
+    for key in [doc! { "topic": 1, "seq": 1 }, doc! { "topic": 1, "id": 1 }] {
+        let other = World::on(database_on(&cluster.sharded.uri())).await;
+        let events = format!("{}.events", other.database.name());
+        cluster.admin(doc! { "shardCollection": events, "key": &key }).await.unwrap();
+        let error = MongoStore::connect(other.options()).await.unwrap_err();
+        assert!(error.to_string().contains("its shard key must be"), "{key}: {error}");
+    }
+}
