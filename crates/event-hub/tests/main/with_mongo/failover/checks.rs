@@ -151,18 +151,20 @@ fn redelivered(
         let Some(acked) = before.acked else { continue };
         figures.again += 1;
         let hub = records.lives[before.life].hub;
-        let excuse = |harm: &Harm| match harm.how {
-            // The ack may not have been saved.
-            How::Killed => acked <= harm.from + SEES && harm.from <= acked + UNSAVED,
-            How::Frozen | How::CutOff => {
-                acked + UNSAVED >= harm.from && harm.until.is_none_or(|until| acked <= until + LEARNS)
-            }
-            How::Stopped => false,
-        };
-        // A member that has left cannot say again what it acked, if the hub that served its group was killed.
+        // A member that has left cannot say again what it acked, if the hub that served its group had not saved that.
         let left = records.lives[before.life].ended.filter(|ended| *ended < later.from);
-        let concerns = |harm: &&Harm| harm.hub == hub || left.is_some() && harm.how == How::Killed;
-        if records.harms.iter().filter(concerns).any(excuse) {
+        let is_forgotten = |harm: &Harm| acked <= harm.from + SEES && harm.from <= acked + UNSAVED;
+        let is_unheard = |harm: &Harm| {
+            acked + UNSAVED >= harm.from && harm.until.is_none_or(|until| acked <= until + LEARNS)
+        };
+        let excuse = |harm: &Harm| match (harm.how, harm.hub == hub) {
+            (How::Stopped, _) => false,
+            (How::Killed, true) => is_forgotten(harm),
+            (How::Killed | How::Frozen, false) => left.is_some() && is_forgotten(harm),
+            (How::Frozen | How::CutOff, true) => is_unheard(harm),
+            (How::CutOff, false) => left.is_some() && is_unheard(harm),
+        };
+        if records.harms.iter().any(excuse) {
             continue;
         }
         figures.beyond += 1;
