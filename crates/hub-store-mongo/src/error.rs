@@ -1,5 +1,7 @@
 //! What can go wrong, in words without secrets.
 
+mod selection;
+
 use hub_core::store::StoreError;
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 use std::time::Duration;
@@ -208,6 +210,7 @@ pub fn words(error: &Error) -> String {
             let source = std::error::Error::source(error).map(ToString::to_string);
             concern.or(write).or(source).unwrap_or_else(|| "a write failed without a reason".into())
         }
+        ErrorKind::ServerSelection { message, .. } => selection::words(message),
         kind => kind.to_string(),
     };
     cut(text)

@@ -12,7 +12,6 @@ use hub_server::auth::Authenticator;
 use hub_server::http::Waiting;
 use hub_server::net::Tls;
 use hub_store_mongo::{MongoStore, Options};
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 
@@ -41,10 +40,11 @@ pub async fn open(config: &Config, auth: &Authenticator, ports: &Ports<'_>) -> R
     };
     // For whoever wants to ask how it is going, on a port that was picked.
     let ops = ports.ops.local_addr()?;
+    tracing::info!(store = %mongo.address, %ops, "connecting to MongoDB");
     let options = mongo.options();
     let waiting = Waiting::new(auth.clone(), config.settings.clone(), "MongoDB has not answered yet");
     let opened = tokio::select! {
-        opened = wait(config, &options, &cluster, &waiting, ops) => opened,
+        opened = wait(config, &options, &cluster, &waiting) => opened,
         () = waiting.serve(ports.gateway, ports.ops, ports.tls) => bail!("the ports are not served any more"),
     };
     waiting.end().await;
@@ -56,7 +56,6 @@ async fn wait(
     options: &Options,
     cluster: &ClusterConfig,
     waiting: &Waiting,
-    ops: SocketAddr,
 ) -> Result<(Bus, Registry)> {
     let began = Instant::now();
     let mut told: Option<Instant> = None;
@@ -71,7 +70,7 @@ async fn wait(
             Attempt::Later(why) => why,
         };
         if told.is_none_or(|told| told.elapsed() >= SILENCE) {
-            tracing::warn!(why, waited_s = began.elapsed().as_secs(), %ops, "waiting for MongoDB");
+            tracing::warn!(why, waited_s = began.elapsed().as_secs(), "waiting for MongoDB");
             told = Some(Instant::now());
         }
         waiting.say(why);

@@ -53,8 +53,7 @@ fn until(what: &str, mut ask: impl FnMut() -> bool) {
 /// The HTTP address of a hub that waits, which is in its log.
 fn ops_of(process: &mut Running) -> String {
     process.logs("waiting for MongoDB");
-    let log = process.log().replace("\u{1b}[2m", "").replace("\u{1b}[0m", "").replace("\u{1b}[3m", "");
-    let at = log.split("ops=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    let at = process.log().split("ops=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
     format!("http://{at}")
 }
 
