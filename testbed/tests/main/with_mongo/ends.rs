@@ -1,15 +1,18 @@
 //! How servers end: with their users, whatever ends those.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use hub_testbed::URI_VARIABLE;
 use hub_testbed::programs::Programs;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tempfile::TempDir;
 
 /// A program that runs under `hub-testbed mongo run`, with a directory for temporary files and a cache of its own. It
@@ -48,17 +51,7 @@ impl Run {
     }
 
     fn listens(&self) -> bool {
-        listens(&self.server)
-    }
-}
-
-fn listens(server: &str) -> bool {
-    match TcpStream::connect(server) {
-        Ok(_) => true,
-        Err(error) => {
-            assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
-            false
-        }
+        TcpStream::connect(&self.server).is_ok()
     }
 }
 
@@ -112,6 +105,20 @@ fn process_of(directory: &Path, server: &str) -> Pid {
     Pid::from_raw(pid.trim().parse().unwrap()).unwrap()
 }
 
+/// A server by its process. Its port tells nothing once it is free: another may have taken it by then.
+struct Server(OwnedFd);
+
+impl Server {
+    fn of(process: Pid) -> Self {
+        Self(pidfd_open(process, PidfdFlags::empty()).unwrap())
+    }
+
+    /// The locks of a process that ends may be free before it has ended.
+    fn ended(&self) {
+        retry_on_intr(|| poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None)).unwrap();
+    }
+}
+
 fn lock_of(directory: &Path) -> File {
     File::open(directory.join("lock")).unwrap()
 }
@@ -121,14 +128,16 @@ fn a_process_that_is_killed_leaves_no_server_and_no_data() {
     let world = World::new();
     let run = Run::start(&world, &[]);
     assert!(run.listens());
-    let (directory, server) = (world.directory(), run.server.clone());
+    let directory = world.directory();
     let lock = lock_of(&directory);
     assert!(lock.try_lock().is_err());
     // It could notice that its files are gone, and end by itself; frozen, it cannot.
-    kill_process(process_of(&directory, &server), Signal::STOP).unwrap();
+    let process = process_of(&directory, &run.server);
+    let server = Server::of(process);
+    kill_process(process, Signal::STOP).unwrap();
     run.kill();
     released(&lock);
-    assert!(!listens(&server));
+    server.ended();
     assert!(!directory.exists());
 }
 
@@ -136,9 +145,9 @@ fn a_process_that_is_killed_leaves_no_server_and_no_data() {
 fn a_command_that_ends_leaves_nothing_and_its_exit_code_is_passed_on() {
     let world = World::new();
     let run = Run::start(&world, &[]);
-    let server = run.server.clone();
+    let server = Server::of(process_of(&world.directory(), &run.server));
     run.end();
-    assert!(!listens(&server));
+    server.ended();
     assert_eq!(fs::read_dir(world.tmp()).unwrap().count(), 0);
 
     let code = |script: &str| world.command().args(["--", "sh", "-c", script]).status().unwrap().code();
@@ -155,6 +164,7 @@ fn a_shared_server_outlives_whoever_started_it_and_ends_after_the_last() {
     let server = first.server.clone();
     assert_eq!(second.server, server);
     let directory = world.directory();
+    let process = Server::of(process_of(&directory, &server));
     let lock = lock_of(&directory);
     first.kill();
     let third = Run::start(&world, &["--shared"]);
@@ -163,7 +173,7 @@ fn a_shared_server_outlives_whoever_started_it_and_ends_after_the_last() {
     second.end();
     third.kill();
     released(&lock);
-    assert!(!listens(&server));
+    process.ended();
     assert!(!directory.exists());
     // The next one does not trust what was written down.
     let fourth = Run::start(&world, &["--shared"]);
