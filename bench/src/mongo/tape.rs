@@ -8,7 +8,6 @@ use hub_core::store::{
 use hub_core::{Event, EventId, Key, Millis, TopicName};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Events per commit.
 #[derive(Debug, Default)]
@@ -50,8 +49,8 @@ impl EventStore for TapedStore {
         self.store.overlap()
     }
 
-    fn rest(&self) -> Option<Duration> {
-        self.store.rest()
+    fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
+        self.store.give_way()
     }
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {

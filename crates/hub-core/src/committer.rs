@@ -387,9 +387,9 @@ impl Committer {
             }
             let room = !leaving && flights.len() < overlap;
             if flights.is_empty()
-                && let Some(rest) = target.store.rest()
+                && let Some(turn_of_others) = target.store.give_way()
             {
-                tokio::time::sleep(rest).await;
+                turn_of_others.await;
             }
             if room {
                 match self.gather(target.clock.wall()) {

@@ -18,7 +18,6 @@ use hub_core::store::{
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A store in a database that other hubs may use at the same time. See the crate's documentation.
 ///
@@ -122,8 +121,8 @@ impl EventStore for MongoStore {
         Box::pin(self.inner.commit(commit))
     }
 
-    fn rest(&self) -> Option<Duration> {
-        self.inner.appender.rest()
+    fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
+        self.inner.appender.give_way()
     }
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {

@@ -19,7 +19,6 @@ use crate::Millis;
 use futures_core::future::BoxFuture;
 use hub_proto::{Event, EventId, Key, TopicName};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The answer of a store that could not do what it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -222,9 +221,9 @@ pub trait EventStore: Send + Sync + 'static {
         1
     }
 
-    /// How long to wait before the next commit is gathered, so that another hub on the same store has its turn: what is
-    /// published meanwhile goes along. Asked before each commit; the answer is given once.
-    fn rest(&self) -> Option<Duration> {
+    /// What to wait for before the next commit is gathered, so that another hub on the same store has its turn: what is
+    /// published meanwhile goes along. Asked before each commit.
+    fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
         None
     }
 

@@ -154,8 +154,8 @@ impl EventStore for FaultyStore {
         }
     }
 
-    fn rest(&self) -> Option<Duration> {
-        self.inner.rest()
+    fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
+        self.inner.give_way()
     }
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {

@@ -135,9 +135,7 @@ impl<'a> Batch<'a> {
             tokio::join!(self.in_time(self.topic.cleaned(self.db)), self.in_time(self.topic.tail(self.db)));
         self.answer_past().await?;
         while !self.pending.is_empty() {
-            if let Some(until) = self.topic.pause() {
-                tokio::time::sleep_until(until.min(self.deadline)).await;
-            }
+            self.topic.give_way(self.db).await;
             let tail = self.tail().await?;
             self.insert(tail).await?;
         }
@@ -209,7 +207,7 @@ impl<'a> Batch<'a> {
         let answer = db::within(limit, self.db.events.insert_many(documents).ordered(true)).await;
         match outcome::of(answer) {
             Outcome::Done => {
-                self.topic.won(started.elapsed());
+                self.topic.wrote(started.elapsed());
                 self.durable(count, tail, committed, sent).await
             }
             Outcome::Clash { durable, with } => {

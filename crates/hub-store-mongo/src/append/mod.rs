@@ -12,8 +12,8 @@
 //!   are there, where does the topic end now. What is absent may still be under way; it is inserted again under the same
 //!   `_id`, which can succeed only once. See [`outcome`] and [`batch`].
 //! - After doubt nobody is told that an event was not stored: the batch goes on to a definite end, or says `unavailable`.
-//! - Who won a race lately pauses for about one commit before the next batch, see [`topic::Topic::pause`]: the winner
-//!   knows the next number, and without the pause the others would starve. (A loser that backs off makes it worse.)
+//! - Hubs that write to one topic take turns, see [`topic::Topic::give_way`]: who has written knows the next number, and
+//!   if it went on at once the others would starve. (A loser that backs off makes it worse.)
 //! - Knowledge is good for a minute, by a clock that goes on while the machine sleeps; an answer that comes later is
 //!   checked against what was cleaned meanwhile. See [`late`].
 
@@ -28,6 +28,8 @@ use self::topic::Topic;
 use crate::db::Db;
 use crate::document::Entry;
 use foldhash::fast::RandomState;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
 use hashbrown::HashMap;
 use hub_core::Millis;
@@ -35,7 +37,6 @@ use hub_core::store::{Appended, StoreError, StoreResult};
 use hub_proto::{Draft, TopicName};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
@@ -46,13 +47,13 @@ const AT_ONCE: usize = 16;
 pub struct Appender {
     db: Db,
     topics: Mutex<HashMap<TopicName, Arc<Topic>, RandomState>>,
-    /// No commit should be gathered before this.
-    rest: Mutex<Option<Instant>>,
+    /// What most of the last commit was written to.
+    main: Mutex<Option<Arc<Topic>>>,
 }
 
 impl Appender {
     pub fn new(db: Db) -> Self {
-        Self { db, topics: Mutex::default(), rest: Mutex::default() }
+        Self { db, topics: Mutex::default(), main: Mutex::default() }
     }
 
     /// What is known of one topic.
@@ -73,10 +74,11 @@ impl Appender {
         turn
     }
 
-    /// How long to wait before more is gathered. Asked once.
-    pub fn rest(&self) -> Option<Duration> {
-        let left = self.rest.lock().take()?.saturating_duration_since(Instant::now());
-        (!left.is_zero()).then_some(left)
+    /// Lets other hubs have their turn before more is gathered. Most of what is published would wait for it anyway: better
+    /// before it is gathered, so that one insert has it all.
+    pub fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
+        let topic = self.main.lock().take()?;
+        topic.is_shared().then(|| async move { topic.give_way(&self.db).await }.boxed())
     }
 
     /// Appends events of any topics; each has an answer of its own, in the order given.
@@ -89,10 +91,8 @@ impl Appender {
             async move {
                 let count = entries.len();
                 let answers = Batch::new(&self.db, &topic, now, deadline).run(entries).await;
-                // Most of what is published waits for this topic's turn anyway: better before it is gathered, so that
-                // one insert has it all.
                 if count * 2 > all {
-                    *self.rest.lock() = Some(Instant::now() + topic.pause_left());
+                    *self.main.lock() = Some(topic);
                 }
                 answers
             }

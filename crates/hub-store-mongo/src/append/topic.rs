@@ -16,10 +16,14 @@ use tokio::time::Instant;
 
 /// How long anything that was read is relied on.
 pub const TRUST: Duration = Duration::from_secs(60);
-/// A conflict is remembered this long.
-const CONFLICT: Duration = Duration::from_secs(2);
-/// Nobody pauses longer.
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// How often others are given way in vain, before they are taken to have gone.
+const IN_VAIN: u32 = 3;
+/// Nobody is given way longer.
+const LONGEST_WAY: Duration = Duration::from_millis(250);
+/// Looks of one who gives way, at most.
+const LOOKS: u32 = 16;
+/// Timers are not finer.
+const TICK: Duration = Duration::from_millis(1);
 
 /// The end of a topic's log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,10 +55,10 @@ struct Known {
     highest: u64,
     /// What was cleaned, and when that was asked.
     cleaned: Option<(Cleaned, Duration)>,
-    /// When another hub was faster for the last time.
-    conflict: Option<Instant>,
-    /// No insert before this.
-    pause: Option<Instant>,
+    /// Others write to it too: how often they are still given way.
+    others: u32,
+    /// The last insert took this long, and it is the turn of others now.
+    wrote: Option<Duration>,
 }
 
 impl Topic {
@@ -124,25 +128,47 @@ impl Topic {
 
     /// Another hub took the number.
     pub fn lost(&self) {
-        self.known.lock().conflict = Some(Instant::now());
-    }
-
-    /// An insert succeeded after `took`: if there was a conflict lately, the next one waits for about as long.
-    pub fn won(&self, took: Duration) {
         let mut known = self.known.lock();
-        let contended = known.conflict.is_some_and(|at| at.elapsed() < CONFLICT);
-        known.pause = contended.then(|| Instant::now() + took.min(LONGEST_PAUSE));
+        known.others = IN_VAIN;
+        known.wrote = None;
     }
 
-    /// How long an insert would have to wait now.
-    pub fn pause_left(&self) -> Duration {
-        let pause = self.known.lock().pause;
-        pause.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    /// An insert succeeded after `took`.
+    pub fn wrote(&self, took: Duration) {
+        self.known.lock().wrote = Some(took);
     }
 
-    /// Until when an insert has to wait.
-    pub fn pause(&self) -> Option<Instant> {
-        self.known.lock().pause.take()
+    /// Whether others write to it too.
+    pub fn is_shared(&self) -> bool {
+        self.known.lock().others > 0
+    }
+
+    /// After an insert, if others write to the topic too: looks where it ends until one of them has written, or could
+    /// have. Turns are passed on like this without an insert that fails, each as soon as the one before has ended.
+    pub async fn give_way(&self, db: &Db) {
+        let (took, seq) = {
+            let mut known = self.known.lock();
+            let (took, tail) = (known.wrote.take(), known.tail);
+            let (Some(took), Some(tail), true) = (took, tail, known.others > 0) else { return };
+            ((took * 2).min(LONGEST_WAY), tail.seq)
+        };
+        let until = Instant::now() + took;
+        let pace = took / LOOKS;
+        while Instant::now() < until {
+            // A call that is given up costs its connection. Whatever is wrong, the insert will meet it too.
+            let look = tokio::time::timeout_at(until + LONGEST_WAY, read_tail(db, &self.name, None));
+            let Ok(Ok(tail)) = look.await else { break };
+            if tail.seq > seq {
+                self.confirmed(tail);
+                self.known.lock().others = IN_VAIN;
+                return;
+            }
+            if pace >= TICK {
+                tokio::time::sleep(pace).await;
+            }
+        }
+        let mut known = self.known.lock();
+        known.others = known.others.saturating_sub(1);
     }
 }
 

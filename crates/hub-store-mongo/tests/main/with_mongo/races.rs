@@ -59,6 +59,28 @@ async fn two_hubs_on_one_topic_make_one_log_without_gaps() {
     }
 }
 
+/// Publishes one event after the other, each at once, and answers their seqs.
+async fn hurry(store: MongoStore, count: u64) -> Vec<u64> {
+    let mut told = Vec::new();
+    for n in 0..count {
+        let answers = commit(&store, vec![draft("a", &n.to_string())]).await;
+        told.extend(answers.into_iter().map(|answer| new(answer).seq()));
+    }
+    told
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hubs_that_hurry_take_turns() {
+    let world = World::new().await;
+    let (one, two) = tokio::join!(world.store(), world.store());
+    let (one, two) = (tokio::spawn(hurry(one, 400)), tokio::spawn(hurry(two, 400)));
+    let (one, two) = (one.await.unwrap(), two.await.unwrap());
+    // From when both write until one is done.
+    let (begin, end) = (one[0].max(two[0]), one[399].min(two[399]));
+    let turns = (begin..end).filter(|seq| one.contains(seq) != one.contains(&(seq + 1))).count();
+    assert!(turns as u64 * 4 > end - begin, "{turns} turns from {begin} to {end}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_id_that_two_hubs_publish_at_once_is_stored_once() {
     let world = World::new().await;
