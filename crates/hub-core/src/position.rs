@@ -53,13 +53,20 @@ impl Position {
                 ))
                 .with_id(id)
             }),
-            Self::AfterSeq(seq) => match topic.last() {
-                last if seq > last => Err(Error::bad_request(format!(
-                    "seq {seq} is beyond the end of topic {}; allowed is 0 to {last}",
-                    topic.name
-                ))),
-                _ => Ok(seq),
-            },
+            Self::AfterSeq(seq) => {
+                let mut last = topic.last();
+                if seq > last && engine.cluster.is_some() {
+                    // Who comes from another hub may have seen more than this one has heard of.
+                    last = store.bounds(&topic.name).await.map_err(refused)?.last;
+                }
+                if seq > last {
+                    return Err(Error::bad_request(format!(
+                        "seq {seq} is beyond the end of topic {}; allowed is 0 to {last}",
+                        topic.name
+                    )));
+                }
+                Ok(seq)
+            }
         }
     }
 }

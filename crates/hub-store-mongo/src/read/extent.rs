@@ -15,14 +15,17 @@ use mongodb::bson::{Document, doc};
 /// How many events there are and how large they are costs no counting: numbers have no gaps, every record carries the
 /// bytes of the log up to its end, and the cleaner counts what it removes in the transaction that removes it.
 pub async fn bounds(db: &Db, topic: &TopicName) -> Result<Bounds, Trouble> {
-    let (tail, first, cleaned) =
+    let (tail, beginning, cleaned) =
         tokio::try_join!(read_tail(db, topic, None), first(db, topic), Cleaned::read(db, topic))?;
     if tail.seq == 0 {
         return Ok(Bounds::default());
     }
-    // The end may have come after the beginning was read.
-    let first = first.unwrap_or(tail.seq).min(tail.seq);
-    Ok(extent(first, tail.seq, tail.committed, tail.end, &cleaned))
+    let beginning = match beginning {
+        Some(beginning) => beginning,
+        // The first events have come between the two looks: where they begin is not where they end.
+        None => first(db, topic).await?.unwrap_or(tail.seq),
+    };
+    Ok(extent(beginning.min(tail.seq), tail.seq, tail.committed, tail.end, &cleaned))
 }
 
 /// Puts together what was read in parts.
@@ -43,11 +46,11 @@ pub async fn first(db: &Db, topic: &TopicName) -> Result<Option<u64>, Trouble> {
 
 /// The highest seq whose commit time is before `time`.
 pub async fn seq_before(db: &Db, topic: &TopicName, time: Millis) -> Result<u64, Trouble> {
+    // The end comes first: what is appended meanwhile is found, or lies behind it.
+    let tail = read_tail(db, topic, None).await?;
     let since = doc! { "topic": topic.as_str(), "committed": { "$gte": signed(time) } };
-    match one_seq(db, topic, since, doc! { "committed": 1, "seq": 1 }).await? {
-        Some(seq) => Ok(seq.saturating_sub(1)),
-        None => Ok(read_tail(db, topic, None).await?.seq),
-    }
+    let found = one_seq(db, topic, since, doc! { "committed": 1, "seq": 1 }).await?;
+    Ok(found.map_or(tail.seq, |seq| seq.saturating_sub(1)))
 }
 
 /// Where an id is, or was.

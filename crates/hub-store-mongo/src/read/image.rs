@@ -34,7 +34,8 @@ pub async fn image(db: &Db) -> Result<(Image, Vec<(Address, Saved)>), Trouble> {
     let mut image = Image::default();
     for found in &lasts {
         let (topic, last) = (topic_in(found)?, number(found, "seq"));
-        let first = firsts.get(topic.as_str()).copied().unwrap_or(last).min(last);
+        // One that was born between the two looks has lost nothing yet.
+        let first = firsts.get(topic.as_str()).copied().unwrap_or(1).min(last);
         let cleaned = cleaned.get(topic.as_str()).cloned().unwrap_or_default();
         let bounds = extent(first, last, number(found, "committed"), number(found, "end"), &cleaned);
         image.topics.push((topic, bounds));

@@ -1,7 +1,7 @@
 //! Seeing what other hubs commit.
 
 use super::*;
-use hub_core::Watched;
+use hub_core::{Code, Position, Watched};
 
 #[tokio::test(start_paused = true)]
 async fn hubs_that_publish_to_one_topic_give_one_order() {
@@ -64,6 +64,21 @@ async fn from_latest_means_after_everything_that_any_hub_has_answered() {
     a.store.heal();
     b.publish("t", 4..=4).await;
     assert_eq!(consume(&mut one, 1).await, [4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_from_another_hub_goes_on_behind_what_this_one_has_not_heard_of() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=1).await;
+    a.store.script(|call| matches!(call, "next" | "changes" | "tails").then_some(Fault::Refuse));
+    b.publish("t", 2..=3).await;
+    let mut watch = a.bus.subscribe("t").from(Position::AfterSeq(3)).watch().await.unwrap();
+    let beyond = a.bus.subscribe("t").from(Position::AfterSeq(4)).watch().await.unwrap_err();
+    assert_eq!(beyond.code, Code::BadRequest);
+    a.store.heal();
+    b.publish("t", 4..=4).await;
+    assert!(matches!(watch.recv().await.unwrap(), Watched::Event(event) if event.seq() == 4));
 }
 
 #[tokio::test(start_paused = true)]

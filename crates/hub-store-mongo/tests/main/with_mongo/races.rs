@@ -82,6 +82,27 @@ async fn hubs_that_hurry_take_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_begins_with_its_first_event_however_early_it_is_asked() {
+    let world = World::new().await;
+    let (one, two) = tokio::join!(world.store(), world.store());
+    for n in 0..100 {
+        let (writer, name) = (one.clone(), topic(&format!("t{n}")));
+        let drafts = (0..8).map(|event| draft(name.as_str(), &event.to_string())).collect();
+        let written = tokio::spawn(async move { commit(&writer, drafts).await });
+        loop {
+            let (bounds, before) = tokio::join!(two.bounds(&name), two.seq_before(&name, T0));
+            assert_eq!(before.unwrap(), 0, "nothing was committed before that");
+            let bounds = bounds.unwrap();
+            if bounds.last > 0 {
+                assert_eq!(bounds.first, 1);
+                break;
+            }
+        }
+        written.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_id_that_two_hubs_publish_at_once_is_stored_once() {
     let world = World::new().await;
     let (one, two) = tokio::join!(world.store(), world.store());

@@ -223,8 +223,16 @@ impl Ledger {
                     held.len()
                 ));
             }
-            let seen: Vec<_> = records.watched.iter().map(|it| (it.seen.len(), it.missed)).collect();
-            lines.push(format!("watchers have seen, and missed, {seen:?}; wrong so far: {:?}", records.wrong));
+            for (me, Watched { seen, missed }) in records.watched.iter().enumerate() {
+                let holes = seen.windows(2).filter(|pair| pair[0].0 + 1 != pair[1].0);
+                let holes: Vec<_> = holes.map(|pair| pair[0].0 + 1..pair[1].0).collect();
+                let last = seen.last().map(|(seq, _)| seq);
+                lines.push(format!(
+                    "watcher {me}: saw {} events, the last {last:?}; told of {missed}; not seen {holes:?}",
+                    seen.len()
+                ));
+            }
+            lines.push(format!("wrong so far: {:?}", records.wrong));
             lines.join("\n")
         })
     }
