@@ -33,6 +33,8 @@ pub struct Records {
     pub longest: Duration,
     /// Places of events that were acked at least once.
     acked: HashSet<u64>,
+    /// Places of events with an ack that was not answered.
+    unanswered: HashSet<u64>,
 }
 
 /// What a watcher has seen, in its order, and how many more it was told of.
@@ -155,9 +157,31 @@ impl Ledger {
             let holding = &mut records.holdings[holding];
             holding.acked = Some(Instant::now());
             let seq = holding.seq;
-            records.acked.insert(seq)
+            records.acked.insert(seq) && !records.unanswered.contains(&seq)
         });
         self.settled.fetch_add(u64::from(first), SeqCst);
+    }
+
+    /// The connection ended before an ack was answered: it may count, and then the event never comes again.
+    pub fn unanswered(&self, holding: usize) {
+        let first = self.with(|records| {
+            let seq = records.holdings[holding].seq;
+            !records.acked.contains(&seq) && records.unanswered.insert(seq)
+        });
+        self.settled.fetch_add(u64::from(first), SeqCst);
+    }
+
+    /// A hub has ended the subscription before the ack came. It does so when it is stopped; the event comes again.
+    pub fn came_too_late(&self, holding: usize) {
+        self.with(|records| {
+            let (seq, hub) =
+                (records.holdings[holding].seq, records.lives[records.holdings[holding].life].hub);
+            if !records.harms.iter().any(|harm| harm.hub == hub && harm.how == How::Stopped) {
+                records
+                    .wrong
+                    .push(format!("hub {hub} has ended the subscription of a member that has {seq}"));
+            }
+        });
     }
 
     /// A hub did not know that the member has the event.

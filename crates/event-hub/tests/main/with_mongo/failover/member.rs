@@ -5,7 +5,7 @@ use super::{GROUP, TOPIC};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hub_client::{
-    Arrival, Connection, Delivered, ErrorKind, Ordering, Position, SubscribeOptions, SubscribeRequest,
+    Arrival, Code, Connection, Delivered, ErrorKind, Ordering, Position, SubscribeOptions, SubscribeRequest,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +79,8 @@ async fn settle(load: &Load, holding: usize, delivered: Delivered, connection: C
     match answer {
         Ok(acked) if acked.unknown.is_empty() => load.ledger.acked(holding),
         Ok(_) => load.ledger.refused(holding),
-        Err(error) if error.kind() == ErrorKind::Closed => {}
+        Err(error) if error.kind() == ErrorKind::Closed => load.ledger.unanswered(holding),
+        Err(error) if error.code() == Some(Code::NotSubscribed) => load.ledger.came_too_late(holding),
         Err(error) => load.ledger.is_wrong(format!("an ack of {seq} was refused: {error}")),
     }
 }
