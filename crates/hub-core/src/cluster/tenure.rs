@@ -126,7 +126,8 @@ impl Tenure {
         let mut waiting = self.waiting.lock();
         if let Some((reports, all)) = waiting.expected.get_mut(&hub) {
             *reports += 1;
-            *all = Some(members);
+            // One that left after its report does not stand for another that has not come yet.
+            *all = Some(members).max(*all);
         }
         if waiting.expected.values().all(|(reports, all)| all.is_some_and(|all| *reports >= all)) {
             self.open.store(true, SeqCst);
@@ -204,6 +205,18 @@ mod tests {
         tenure.reported(HubId::random(), 1);
         assert!(!tenure.is_open(999), "one member of the first hub is missing");
         tenure.reported(one, 2);
+        assert!(tenure.is_open(0));
+    }
+
+    #[test]
+    fn a_member_that_has_reported_and_left_does_not_stand_for_another() {
+        let hub = HubId::random();
+        let tenure = Tenure::new(1, [hub], 0, 1000);
+        tenure.reported(hub, 3);
+        // The first one has left, so there are two; the third has not said yet what it holds and acked.
+        tenure.reported(hub, 2);
+        assert!(!tenure.is_open(999));
+        tenure.reported(hub, 2);
         assert!(tenure.is_open(0));
     }
 
