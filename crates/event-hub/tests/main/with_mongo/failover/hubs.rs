@@ -117,6 +117,21 @@ impl Hubs {
         }
     }
 
+    /// Waits until everything is settled in the group, by the word of its owner.
+    pub async fn caught_up(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let owner = self.owner().await;
+            let lag = self.ask(&self.hubs[owner], &format!("lag?topic={TOPIC}&group={GROUP}")).await;
+            let lag: Value = serde_json::from_str(&lag.unwrap_or_default()).unwrap_or_default();
+            if lag["lag"] == 0 {
+                return;
+            }
+            assert!(Instant::now() < deadline, "something is stuck: {lag}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// All events of the topic, as every hub that runs has them.
     pub async fn exports(&self) -> Vec<Vec<(u64, EventId, String)>> {
         let mut all = Vec::new();

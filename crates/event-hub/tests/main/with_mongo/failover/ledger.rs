@@ -171,12 +171,13 @@ impl Ledger {
         self.settled.fetch_add(u64::from(first), SeqCst);
     }
 
-    /// A hub has ended the subscription before the ack came. It does so when it is stopped; the event comes again.
+    /// A hub has ended the subscription before the ack came, which is right while it stops: the event comes again.
     pub fn came_too_late(&self, holding: usize) {
         self.with(|records| {
             let (seq, hub) =
                 (records.holdings[holding].seq, records.lives[records.holdings[holding].life].hub);
-            if !records.harms.iter().any(|harm| harm.hub == hub && harm.how == How::Stopped) {
+            let stops = |harm: &Harm| harm.hub == hub && harm.how == How::Stopped && harm.until.is_none();
+            if !records.harms.iter().any(stops) {
                 records
                     .wrong
                     .push(format!("hub {hub} has ended the subscription of a member that has {seq}"));
