@@ -2,6 +2,7 @@
 
 use crate::auth::{Authenticator, ClusterKey};
 use crate::edge::Edge;
+use crate::gateway::Room;
 use crate::limits::Buckets;
 use crate::net::Door;
 use crate::settings::Settings;
@@ -32,6 +33,7 @@ struct Inner {
     connections: Gauge,
     door: Door,
     edge: Edge,
+    room: Room,
     draining: CancellationToken,
     sessions: TaskTracker,
 }
@@ -88,6 +90,7 @@ impl HubBuilder {
                 connections,
                 door,
                 edge: Edge::new(self.cluster_key, self.cluster_roots),
+                room: Room::default(),
                 draining: CancellationToken::new(),
                 sessions: TaskTracker::new(),
             }),
@@ -152,6 +155,11 @@ impl Hub {
     /// What it needs to reach other hubs.
     pub(crate) fn edge(&self) -> &Edge {
         &self.inner.edge
+    }
+
+    /// Where members of other hubs wait that have lost their connection.
+    pub(crate) fn room(&self) -> &Room {
+        &self.inner.room
     }
 
     /// Open WebSocket connections.

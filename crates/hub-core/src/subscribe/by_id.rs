@@ -43,6 +43,7 @@ enum Word {
     Ack,
     Nack(Option<Millis>, String),
     Extend(Millis),
+    Unsent,
 }
 
 /// What is kept of an event that was handed out: not the event, which may be large and stay out for hours.
@@ -173,6 +174,7 @@ impl ById {
             None | Some(Word::Ack) => Ok(()),
             Some(Word::Nack(delay, reason)) => self.nack(id, None, delay, &reason),
             Some(Word::Extend(extend_ms)) => self.extend(id, None, extend_ms).map(drop),
+            Some(Word::Unsent) => self.unsent(id, None),
         };
     }
 
@@ -180,7 +182,7 @@ impl ById {
     fn is_early(&mut self, id: EventId, attempt: Option<u32>, word: impl FnOnce() -> Word) -> bool {
         let brought = self.brought.get_mut(&id).filter(|brought| {
             attempt.is_none_or(|attempt| attempt == brought.held.attempt)
-                && !matches!(brought.word, Some(Word::Ack | Word::Nack(..)))
+                && !matches!(brought.word, Some(Word::Ack | Word::Nack(..) | Word::Unsent))
         });
         match brought {
             Some(brought) => {
@@ -211,6 +213,26 @@ impl ById {
     /// The event `id` was handed out, but never reached the consumer: others may have it, and it counts as not delivered.
     pub fn unsent(&mut self, id: EventId, attempt: Option<u32>) -> Result<()> {
         self.settle(id, attempt, |held| held.group.unsent(held.lease))
+    }
+
+    /// The consumer lost its connection and is back. What it says that it holds, it goes on holding; what it acked counts;
+    /// the rest was lost on the way to it, and counts as not delivered.
+    pub fn come_back(&mut self, held: &[Held], settled: &[Held]) {
+        let held: HashMap<EventId, &Held, RandomState> = held.iter().map(|held| (held.id, held)).collect();
+        let settled: HashMap<EventId, &Held, RandomState> =
+            settled.iter().map(|held| (held.id, held)).collect();
+        let here = self.in_hand.iter().map(|(&id, held)| held.as_held(id));
+        let brought = self.brought.values().map(|brought| brought.held.clone());
+        let missing: Vec<Held> =
+            here.chain(brought).filter(|here| held.get(&here.id) != Some(&here)).collect();
+        for Held { topic, id, seq, .. } in missing {
+            // A lease that has ended meanwhile is nobody's fault.
+            let _ = match settled.get(&id).is_some_and(|acked| acked.topic == topic && acked.seq == seq) {
+                true => self.ack(id, None),
+                false if self.is_early(id, None, || Word::Unsent) => Ok(()),
+                false => self.unsent(id, None),
+            };
+        }
     }
 
     /// The consumer has vanished with these in hand; the event `blame` may be what killed it, and counts a failure.

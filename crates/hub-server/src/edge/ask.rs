@@ -7,6 +7,7 @@ use hub_core::{Bus, Filter, GroupRequest, Luggage, Millis, Ordering, Position, S
 use hub_proto::{Code, Error, Result, TopicName, shown};
 use serde_json::{Value, json};
 use std::time::Duration;
+use uuid::Uuid;
 
 /// A SUBSCRIBE with a group.
 #[derive(Clone, Debug)]
@@ -40,7 +41,7 @@ impl Ask {
     }
 
     /// To another hub, with what fits into the frame of what the user has; the rest is brought before.
-    pub fn there(&self, luggage: &Luggage, paused: bool) -> SubscribeRequest {
+    pub fn there(&self, member: Uuid, luggage: &Luggage, paused: bool) -> SubscribeRequest {
         let GroupRequest { filter, ordering, coalesce, max_attempts } = &self.options;
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let options = SubscribeOptions {
@@ -58,7 +59,7 @@ impl Ask {
             ..SubscribeOptions::default()
         };
         let request = SubscribeRequest::new(&self.name.topic, Some(&self.group)).options(options);
-        let request = request.with("members", luggage.members);
+        let request = request.with("members", luggage.members).with("member", member.to_string());
         let request = if paused { request.with("paused", true) } else { request };
         request.with("held", events(&luggage.held)).with("settled", events(&luggage.settled))
     }

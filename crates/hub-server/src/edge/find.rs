@@ -12,6 +12,7 @@ use hub_proto::TopicName;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// The most events in one frame of luggage.
 const FRAME_EVENTS: usize = 2_000;
@@ -41,7 +42,7 @@ pub(super) async fn look(hub: Hub, ask: Arc<Ask>) -> Result<Spot, Trouble> {
 /// Joins the group. `policy` is asked, on a first time, whether a list of topics may be replaced.
 pub(super) async fn open(
     hub: Hub,
-    ask: Arc<Ask>,
+    (ask, member): (Arc<Ask>, Uuid),
     spot: Spot,
     mut luggage: Luggage,
     paused: bool,
@@ -72,7 +73,7 @@ pub(super) async fn open(
                 let part = json!({"held": events(held), "settled": events(settled)});
                 connection.request("BRING", &part).await?;
             }
-            let deliveries = connection.subscribe(ask.there(&luggage, paused)).await?;
+            let deliveries = connection.subscribe(ask.there(member, &luggage, paused)).await?;
             Ok(Opened::There(owner, connection, deliveries))
         }
     }

@@ -9,6 +9,7 @@ use super::settled::Settled;
 use super::{Ask, Counted};
 use crate::Hub;
 use crate::acl::Policy;
+use crate::gateway::Seat;
 use futures_util::future::BoxFuture;
 use hub_core::store::HubId;
 use hub_core::{ById, Event, Millis};
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 /// A SUBSCRIBE is answered within this.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -31,6 +33,8 @@ pub(crate) struct Member {
     place: Place,
     /// What it needs to go elsewhere; `None` on a hub that is alone, and for members of other hubs.
     roving: Option<Box<Roving>>,
+    /// Of another hub's member: how it is found when its connection was lost.
+    seat: Option<Seat>,
 }
 
 enum Place {
@@ -45,6 +49,8 @@ enum Place {
 pub(super) struct Roving {
     pub hub: Hub,
     pub me: HubId,
+    /// What owners know the member by when it comes again.
+    pub id: Uuid,
     pub ask: Arc<Ask>,
     pub settled: Settled,
     pub counted: Counted,
@@ -81,19 +87,25 @@ impl Member {
         let counted = hub.edge().count(&ask.group);
         let ask = Arc::new(ask);
         let settled = Settled::default();
-        let mut roving = Box::new(Roving { hub, me, ask, settled, counted, resting: false });
+        let mut roving =
+            Box::new(Roving { hub, me, id: Uuid::now_v7(), ask, settled, counted, resting: false });
         let mut moving = Moving::new(&roving, Hand::default(), Some(policy));
         let opening = std::future::poll_fn(|context| moving.poll(&mut roving, context));
         let opened = tokio::time::timeout(PATIENCE, opening).await;
         let opened = opened.map_err(|_| moving.gave_up())??;
-        let mut member = Self { place: Place::Nowhere, roving: Some(roving) };
+        let mut member = Self { place: Place::Nowhere, roving: Some(roving), seat: None };
         member.arrive(moving, opened);
         Ok(member)
     }
 
     /// One that stays: of a hub that is alone, or of another hub, which looks for the next owner itself.
     pub fn here(feed: ById) -> Self {
-        Self { place: Place::Here(Box::new(feed)), roving: None }
+        Self { place: Place::Here(Box::new(feed)), roving: None, seat: None }
+    }
+
+    /// One of another hub, which can come back to it after its connection was lost.
+    pub fn of_hub(feed: Box<ById>, seat: Seat) -> Self {
+        Self { place: Place::Here(feed), roving: None, seat: Some(seat) }
     }
 
     // ---- events ----
@@ -436,6 +448,15 @@ impl Member {
         });
     }
 
+    /// The connection to the other hub was lost: the member may come back in a moment.
+    pub fn park(self) {
+        match (self.place, self.seat) {
+            (Place::Here(feed), Some(seat)) => seat.park(feed),
+            (Place::Here(feed), None) => feed.close(),
+            _ => {}
+        }
+    }
+
     /// A member of another hub has vanished there, with this event to blame.
     pub fn release(self, blame: Option<EventId>) {
         if let Place::Here(feed) = self.place {
@@ -450,7 +471,7 @@ async fn goodbye(leaving: impl Future<Output = bool>, roving: Option<Box<Roving>
     if let Some(mut roving) = roving.filter(|_| !told) {
         roving.settled.wait();
         let moving = Box::new(Moving::new(&roving, Hand::default(), None));
-        Member { place: Place::Moving(moving), roving: Some(roving) }.follow();
+        Member { place: Place::Moving(moving), roving: Some(roving), seat: None }.follow();
     }
 }
 

@@ -83,9 +83,10 @@ impl Moving {
                 Step::Look(look) => match ready!(look.as_mut().poll(context)) {
                     Ok(spot) => {
                         let luggage = self.luggage(roving);
-                        let (hub, ask) = (roving.hub.clone(), roving.ask.clone());
+                        let (hub, ask, id) = (roving.hub.clone(), roving.ask.clone(), roving.id);
                         self.was_resting = roving.resting;
-                        let open = find::open(hub, ask, spot, luggage, roving.resting, self.policy.clone());
+                        let open =
+                            find::open(hub, (ask, id), spot, luggage, roving.resting, self.policy.clone());
                         self.step = Step::Open(Box::pin(open));
                         continue;
                     }

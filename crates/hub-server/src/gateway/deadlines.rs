@@ -31,6 +31,9 @@ impl Session {
                 None => self.changed = Box::pin(std::future::pending()),
             }
         }
+        if self.phase == Phase::Open && self.called.as_mut().poll(context).is_ready() {
+            return Poll::Ready(End::Gone);
+        }
         if self.phase == Phase::Open && self.draining.as_mut().poll(context).is_ready() {
             let now = Instant::now();
             if self.peer().is_some() {

@@ -19,10 +19,12 @@ mod origin;
 mod peer;
 mod publishing;
 mod request;
+mod room;
 mod session;
 mod subscriptions;
 
 pub(crate) use request::Name;
+pub(crate) use room::{Room, Seat};
 
 use crate::Hub;
 use axum::Router;

@@ -1,6 +1,7 @@
 //! The owner's side of members that are connected to other hubs.
 
 use super::request::{BROUGHT, Brought, Corr, Ids, Name, PeerRequest, Request};
+use super::room::{Guest, Room};
 use super::session::{Done, Session};
 use super::subscriptions::Feed;
 use crate::auth::Secret;
@@ -8,7 +9,7 @@ use crate::auth::cluster::is_hubs;
 use crate::edge::{Act, Ask, Member, act_here};
 use futures_util::future::BoxFuture;
 use hub_core::store::HubId;
-use hub_core::{Luggage, Owner, Position};
+use hub_core::{ById, Luggage, Owner, Position};
 use hub_proto::{Code, Error, Result, TopicName};
 
 impl Session {
@@ -46,25 +47,44 @@ impl Session {
         Ok(())
     }
 
-    /// Opens a member for another hub. If a third one owns the group by now, that is answered, and never followed.
+    /// Opens a member for another hub, or goes on with one whose connection was lost. If a third hub owns the group by
+    /// now, that is answered, and never followed.
     pub(super) fn open_for(
         &mut self,
         hub: HubId,
         ask: &Ask,
         brought: Brought,
     ) -> BoxFuture<'static, Result<Member>> {
-        let Brought { mut held, mut settled, members, paused } = brought;
+        let Brought { mut held, mut settled, members, member: id, paused } = brought;
         let before = std::mem::take(&mut self.brought);
         held.extend(before.held);
         settled.extend(before.settled);
         let member = ask.here(self.hub.bus());
+        let luggage = Luggage { hub, members, held, settled };
+        let Some(id) = id else {
+            return Box::pin(async move {
+                let feed = member.bringing(luggage).open_by_id().await?;
+                set_paused(&feed, paused);
+                Ok(Member::here(feed))
+            });
+        };
+        let guest = Guest { hub, member: id, name: ask.name.clone() };
+        let call = self.call.get_or_insert_default().clone();
+        self.called = Box::pin(call.clone().cancelled_owned());
+        self.alarm.ring();
+        let hub = self.hub.clone();
         Box::pin(async move {
-            let luggage = Luggage { hub, members, held, settled };
-            let feed = member.bringing(luggage).open_by_id().await?;
-            if paused {
-                feed.subscription().pause();
-            }
-            Ok(Member::here(feed))
+            let before = hub.room().take_back(&guest).await;
+            let seat = Room::seat(&hub, guest, call);
+            let feed = match before {
+                Some(mut feed) => {
+                    feed.come_back(&luggage.held, &luggage.settled);
+                    feed
+                }
+                None => Box::new(member.bringing(luggage).open_by_id().await?),
+            };
+            set_paused(&feed, paused);
+            Ok(Member::of_hub(feed, seat))
         })
     }
 
@@ -137,6 +157,13 @@ impl Session {
         };
         let bus = self.hub.bus().clone();
         self.job = Some(Box::pin(async move { Done::Acted(corr, act_here(&bus, &group, &act).await) }));
+    }
+}
+
+fn set_paused(feed: &ById, paused: bool) {
+    match paused {
+        true => feed.subscription().pause(),
+        false => feed.subscription().resume(),
     }
 }
 

@@ -128,6 +128,8 @@ struct Fields<'a> {
     #[serde(borrow, default)]
     members: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    member: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     paused: Option<&'a RawValue>,
     #[serde(borrow, default)]
     blame: Option<&'a RawValue>,

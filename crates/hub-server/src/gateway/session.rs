@@ -29,6 +29,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 use tokio_tungstenite::tungstenite::{self, error::ProtocolError};
+use tokio_util::sync::CancellationToken;
 
 /// Bytes of answers and events that wait for the socket. Beyond, nothing more is read or delivered.
 pub(super) const OUT_BYTES: usize = 256 << 10;
@@ -59,6 +60,9 @@ pub(crate) struct Session {
     /// Brings the next settings.
     pub(super) changed: BoxFuture<'static, Option<watch::Receiver<Arc<Settings>>>>,
     pub(super) draining: BoxFuture<'static, ()>,
+    /// Ends the session: its hub has another connection for a member. Made for the first one.
+    pub(super) call: Option<CancellationToken>,
+    pub(super) called: BoxFuture<'static, ()>,
     pub(super) who: Option<Who>,
     /// Its place among the connections of its address; another hub's takes none.
     pub(super) seat: Option<Seat>,
@@ -180,6 +184,8 @@ impl Session {
         Self {
             changed: next_settings(receiver),
             draining: Box::pin(hub.draining().clone().cancelled_owned()),
+            call: None,
+            called: Box::pin(std::future::pending()),
             who: None,
             seat,
             brought: Brought::default(),
@@ -217,9 +223,10 @@ impl Session {
     pub async fn run(mut self) {
         let end = std::future::poll_fn(|context| self.round(context)).await;
         // Another hub that breaks off says nothing of its users: it has told those that vanished before.
-        let is_gone = matches!(end, End::Gone) && self.peer().is_none();
+        let (is_gone, is_hub) = (matches!(end, End::Gone), self.peer().is_some());
         for slot in self.subscriptions.take_all() {
             match slot.feed {
+                Feed::Group(feed) if is_gone && is_hub => feed.park(),
                 Feed::Group(feed) if is_gone => feed.vanish(),
                 Feed::Group(feed) => feed.close(),
                 Feed::Watch(_) => {}

@@ -8,6 +8,8 @@ mod edges;
 mod ends;
 #[path = "cluster/leaving.rs"]
 mod leaving;
+#[path = "cluster/link.rs"]
+mod link;
 #[path = "cluster/load.rs"]
 mod load;
 #[path = "cluster/moving.rs"]
@@ -16,3 +18,5 @@ mod moving;
 mod nodes;
 #[path = "cluster/peers.rs"]
 mod peers;
+#[path = "cluster/wire.rs"]
+mod wire;

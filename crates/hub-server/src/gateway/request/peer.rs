@@ -6,6 +6,7 @@ use hub_core::{EventId, Position, TopicName};
 use hub_proto::{Error, Result};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use uuid::Uuid;
 
 /// The most events that a member can bring along, of each kind: as many as it may have in hand.
 pub(crate) const BROUGHT: usize = 100_000;
@@ -17,6 +18,8 @@ pub(crate) struct Brought {
     pub settled: Vec<Held>,
     /// How many members of the group the hub has.
     pub members: u32,
+    /// Which of them this is, for as long as its user has the subscription.
+    pub member: Option<Uuid>,
     /// It rests.
     pub paused: bool,
 }
@@ -68,14 +71,15 @@ pub(super) fn operation(op: &str, fields: &Fields<'_>) -> Result<Option<PeerRequ
 
 /// What a SUBSCRIBE brings along; `None` if it says nothing of that.
 pub(super) fn brought(fields: &Fields<'_>) -> Result<Option<Brought>> {
-    let Fields { held, settled, members, paused, .. } = *fields;
-    if held.or(settled).or(members).or(paused).is_none() {
+    let Fields { held, settled, members, member, paused, .. } = *fields;
+    if held.or(settled).or(members).or(member).or(paused).is_none() {
         return Ok(None);
     }
     Ok(Some(Brought {
         held: held.map_or(Ok(Vec::new()), |raw| events("held", raw))?,
         settled: settled.map_or(Ok(Vec::new()), |raw| events("settled", raw))?,
         members: members.map_or(Ok(0), |raw| read(raw, "members", "a whole number"))?,
+        member: member.map(|raw| read(raw, "member", "a UUID")).transpose()?,
         paused: paused.map_or(Ok(false), |raw| read(raw, "paused", "true or false"))?,
     }))
 }
@@ -86,6 +90,7 @@ pub(super) fn refuse_brought(fields: &Fields<'_>) -> Result<()> {
         ("held", fields.held),
         ("settled", fields.settled),
         ("members", fields.members),
+        ("member", fields.member),
         ("paused", fields.paused),
     ];
     match named.iter().find(|(_, field)| field.is_some()) {

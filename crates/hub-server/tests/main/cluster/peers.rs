@@ -66,9 +66,13 @@ async fn what_is_between_hubs_is_refused_from_users() {
     let node = cluster.node().await;
     let mut users = [node.client().await, node.client_with(crate::world::STATIC).await];
     for client in &mut users {
-        for (member, value) in
-            [("held", json!([])), ("settled", json!([])), ("members", json!(1)), ("paused", json!(true))]
-        {
+        for (member, value) in [
+            ("held", json!([])),
+            ("settled", json!([])),
+            ("members", json!(1)),
+            ("member", json!(HubId::random().to_string())),
+            ("paused", json!(true)),
+        ] {
             let mut frame = subscribe("t", json!({}));
             frame[member] = value;
             let answer = client.ask(frame).await;
