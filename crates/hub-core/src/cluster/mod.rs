@@ -100,6 +100,8 @@ pub struct Held {
     pub seq: u64,
     /// Which delivery the member has.
     pub attempt: u32,
+    /// What is left of its time, if the member has asked for more than it usually has.
+    pub left: Option<Millis>,
 }
 
 /// What a member brings along from another owner.

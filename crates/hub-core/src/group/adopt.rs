@@ -7,14 +7,14 @@
 use super::dispatch::{Lease, MemberId};
 use super::{Delivery, Group, Inner};
 use crate::Millis;
-use hub_proto::Event;
+use hub_proto::{Event, limits};
 use std::sync::Arc;
 
 /// What a member brings along of one topic.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
-    /// Seqs in hand, with their attempts.
-    pub held: Vec<(u64, u32)>,
+    /// Seqs in hand, with their attempts, and what is left of their time if that is more than usual.
+    pub held: Vec<(u64, u32, Option<Millis>)>,
     /// Seqs that were acked.
     pub settled: Vec<u64>,
 }
@@ -24,6 +24,8 @@ pub(crate) struct Carried {
 pub(super) struct Adopted {
     member: MemberId,
     attempt: u32,
+    /// Its lease lasts until then at least.
+    until: Millis,
 }
 
 impl Group {
@@ -33,10 +35,12 @@ impl Group {
             inner.disp.settle_brought(seq);
             self.mark(inner);
         }
-        for &(seq, attempt) in &carried.held {
+        let now = self.engine.clock.steady();
+        for &(seq, attempt, left) in &carried.held {
             // One that came late may have been read past: then it is found again when its turn comes.
             if inner.disp.is_open(seq) && !inner.adopted.contains_key(&seq) {
-                inner.adopted.insert(seq, Adopted { member: id, attempt });
+                let until = now + left.unwrap_or(0).min(limits::MAX_DELAY_MS);
+                inner.adopted.insert(seq, Adopted { member: id, attempt, until });
                 inner.members.get(&id).into_iter().for_each(|slot| slot.mailbox.hold());
             }
         }
@@ -72,8 +76,8 @@ impl Group {
     /// Goes on with a lease that was brought along. False if the event is to be delivered like any other.
     pub(super) fn take_up(self: &Arc<Self>, inner: &mut Inner, event: &Arc<Event>, now: Millis) -> bool {
         let seq = event.seq();
-        let Some(Adopted { member, attempt }) = inner.adopted.remove(&seq) else { return false };
-        match inner.disp.adopt(seq, member, attempt, now) {
+        let Some(Adopted { member, attempt, until }) = inner.adopted.remove(&seq) else { return false };
+        match inner.disp.adopt(seq, member, attempt, until, now) {
             Some(lease) => self.hand_back(inner, event.clone(), lease),
             None => {
                 inner.members.get(&member).into_iter().for_each(|slot| slot.mailbox.release(1));

@@ -433,20 +433,28 @@ impl Dispatcher {
     }
 
     /// Goes on with a lease that a member has from another owner; `None` if it has ended: the event is settled, or was
-    /// delivered again since.
-    pub fn adopt(&mut self, seq: u64, id: MemberId, attempt: u32, now: Millis) -> Option<Lease> {
+    /// delivered again since. The time to ack begins anew, and lasts until `until` if that is later.
+    pub fn adopt(
+        &mut self,
+        seq: u64,
+        id: MemberId,
+        attempt: u32,
+        until: Millis,
+        now: Millis,
+    ) -> Option<Lease> {
         let member = self.members.get_mut(&id)?;
         let entry = self.window.get_mut(seq)?;
         if entry.state != State::Ready || entry.attempts > attempt {
             return None;
         }
-        let deadline = now + member.ack_timeout;
+        let usual = now + member.ack_timeout;
         entry.attempts = attempt;
-        entry.state = State::Leased { member: id, deadline, taken: Some(now) };
+        entry.state = State::Leased { member: id, deadline: usual.max(until), taken: Some(now) };
         member.leased += 1;
         self.leased += 1;
         self.high = self.high.max(seq);
-        self.deadlines.push(member.ack_timeout, deadline, (seq, attempt));
+        // A later one is found when this falls due.
+        self.deadlines.push(member.ack_timeout, usual, (seq, attempt));
         self.ready.remove(&seq);
         Some(Lease { member: id, seq, attempt, epoch: self.epoch })
     }
@@ -540,6 +548,13 @@ impl Dispatcher {
         let (deadline, _) = self.find(lease)?;
         *deadline = (*deadline).max(now + extend);
         Some(*deadline - now)
+    }
+
+    /// What is left of a lease, if that is more than what its member has for a new one.
+    pub fn more_left(&mut self, lease: Lease, now: Millis) -> Option<Millis> {
+        let usual = self.members.get(&lease.member)?.ack_timeout;
+        let (deadline, _) = self.find(lease)?;
+        Some(deadline.saturating_sub(now)).filter(|left| *left > usual)
     }
 
     /// Ends the leases that ran out, one per call.

@@ -91,6 +91,11 @@ impl Group {
         inner.disp.extend(lease, extend, now).ok_or_else(|| self.not_held(lease))
     }
 
+    /// What is left of the lease, if that is more than what a new one has.
+    pub fn more_left(&self, lease: Lease) -> Option<Millis> {
+        self.inner.lock().disp.more_left(lease, self.engine.clock.steady())
+    }
+
     /// Nothing is settled that the next owner would not hear of.
     fn check_owned(&self, inner: &Inner) -> Result<()> {
         if inner.lost { Err(not_owner(&self.name)) } else { Ok(()) }

@@ -8,7 +8,7 @@ use crate::group::delivery::{Delivery, check_delay};
 use crate::group::dispatch::Lease;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use hub_proto::{Error, Event, EventId, Result, TopicName};
+use hub_proto::{Error, Event, EventId, Result, TopicName, limits};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -55,7 +55,22 @@ struct InHand {
 impl InHand {
     fn as_held(&self, id: EventId) -> Held {
         let topic = self.group.topic.name.clone();
-        Held { topic, id, seq: self.lease.seq, attempt: self.lease.attempt }
+        Held { topic, id, seq: self.lease.seq, attempt: self.lease.attempt, left: None }
+    }
+}
+
+impl Brought {
+    /// Whether the consumer still has it.
+    fn is_held(&self) -> bool {
+        matches!(self.word, None | Some(Word::Extend(_)))
+    }
+
+    fn as_held(&self) -> Held {
+        let left = match self.word {
+            Some(Word::Extend(extend_ms)) => self.held.left.max(Some(extend_ms)),
+            _ => self.held.left,
+        };
+        Held { left, ..self.held.clone() }
     }
 }
 
@@ -181,8 +196,7 @@ impl ById {
     /// Keeps what the consumer says about an event that this owner has not come by yet.
     fn is_early(&mut self, id: EventId, attempt: Option<u32>, word: impl FnOnce() -> Word) -> bool {
         let brought = self.brought.get_mut(&id).filter(|brought| {
-            attempt.is_none_or(|attempt| attempt == brought.held.attempt)
-                && !matches!(brought.word, Some(Word::Ack | Word::Nack(..) | Word::Unsent))
+            attempt.is_none_or(|attempt| attempt == brought.held.attempt) && brought.is_held()
         });
         match brought {
             Some(brought) => {
@@ -196,9 +210,10 @@ impl ById {
     /// What the consumer has in hand: what it brings along if another hub takes the group over.
     pub fn held(&self) -> Vec<Held> {
         let here = self.in_hand.iter().filter(|(_, held)| held.group.is_held(held.lease));
-        let here = here.map(|(&id, held)| held.as_held(id));
-        let brought = self.brought.values().filter(|brought| brought.word.is_none());
-        let mut held: Vec<Held> = here.chain(brought.map(|brought| brought.held.clone())).collect();
+        let here =
+            here.map(|(&id, held)| Held { left: held.group.more_left(held.lease), ..held.as_held(id) });
+        let brought = self.brought.values().filter(|brought| brought.is_held());
+        let mut held: Vec<Held> = here.chain(brought.map(Brought::as_held)).collect();
         // About the order in which it got them: the oldest is the one to blame if it vanishes.
         held.sort_unstable_by_key(|held| held.seq);
         held
@@ -218,19 +233,27 @@ impl ById {
     /// The consumer lost its connection and is back. What it says that it holds, it goes on holding; what it acked counts;
     /// the rest was lost on the way to it, and counts as not delivered.
     pub fn come_back(&mut self, held: &[Held], settled: &[Held]) {
-        let held: HashMap<EventId, &Held, RandomState> = held.iter().map(|held| (held.id, held)).collect();
-        let settled: HashMap<EventId, &Held, RandomState> =
-            settled.iter().map(|held| (held.id, held)).collect();
+        let by_id = |list: &[Held]| -> HashMap<EventId, Held, RandomState> {
+            list.iter().map(|held| (held.id, held.clone())).collect()
+        };
+        let (held, settled) = (by_id(held), by_id(settled));
         let here = self.in_hand.iter().map(|(&id, held)| held.as_held(id));
-        let brought = self.brought.values().map(|brought| brought.held.clone());
-        let missing: Vec<Held> =
-            here.chain(brought).filter(|here| held.get(&here.id) != Some(&here)).collect();
-        for Held { topic, id, seq, .. } in missing {
+        let brought = self.brought.values().filter(|brought| brought.is_held());
+        let mut here: Vec<Held> = here.chain(brought.map(|brought| brought.held.clone())).collect();
+        // Others get them in their order.
+        here.sort_unstable_by_key(|held| held.seq);
+        for Held { topic, id, seq, attempt, .. } in here {
+            let is_it = |held: &&Held| held.topic == topic && held.seq == seq;
+            let in_hand = held.get(&id).filter(is_it).filter(|held| held.attempt == attempt);
             // A lease that has ended meanwhile is nobody's fault.
-            let _ = match settled.get(&id).is_some_and(|acked| acked.topic == topic && acked.seq == seq) {
-                true => self.ack(id, None),
-                false if self.is_early(id, None, || Word::Unsent) => Ok(()),
-                false => self.unsent(id, None),
+            let _ = match (in_hand, settled.get(&id).filter(is_it)) {
+                (Some(Held { left: Some(left), .. }), _) => {
+                    self.extend(id, None, (*left).min(limits::MAX_DELAY_MS)).map(drop)
+                }
+                (Some(_), _) => Ok(()),
+                (None, Some(_)) => self.ack(id, None),
+                (None, None) if self.is_early(id, None, || Word::Unsent) => Ok(()),
+                (None, None) => self.unsent(id, None),
             };
         }
     }

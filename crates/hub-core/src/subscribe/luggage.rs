@@ -21,7 +21,7 @@ pub(super) async fn unpack(
     }
     let mut carried: BTreeMap<TopicName, Carried> = BTreeMap::new();
     for held in &luggage.held {
-        carried.entry(held.topic.clone()).or_default().held.push((held.seq, held.attempt));
+        carried.entry(held.topic.clone()).or_default().held.push((held.seq, held.attempt, held.left));
     }
     for settled in &luggage.settled {
         carried.entry(settled.topic.clone()).or_default().settled.push(settled.seq);

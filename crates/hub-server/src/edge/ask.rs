@@ -101,6 +101,13 @@ pub(super) fn position(position: Position) -> hub_client::Position {
 
 /// Events as hubs tell each other of them.
 pub(super) fn events(held: &[hub_core::Held]) -> Value {
-    let event = |held: &hub_core::Held| json!({"topic": held.topic.as_str(), "id": held.id, "seq": held.seq, "attempt": held.attempt});
+    let event = |held: &hub_core::Held| {
+        let hub_core::Held { topic, id, seq, attempt, left } = held;
+        let mut event = json!({"topic": topic.as_str(), "id": id, "seq": seq, "attempt": attempt});
+        if let Some(left) = left {
+            event["left_ms"] = json!(left);
+        }
+        event
+    };
     Value::Array(held.iter().map(event).collect())
 }

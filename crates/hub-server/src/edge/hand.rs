@@ -3,8 +3,9 @@
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use hub_core::Held;
+use hub_core::{Held, Millis};
 use hub_proto::{Error, EventId, Result, TopicName};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Where sweeping starts.
@@ -17,6 +18,8 @@ pub(super) struct Hand {
     delivered: u64,
     /// Sweep what was not settled in time when there is more than this.
     sweep_at: usize,
+    /// There is no owner: nothing runs out until there is one.
+    away: bool,
 }
 
 /// One event.
@@ -29,21 +32,25 @@ pub(super) struct InHand {
 
 impl Default for Hand {
     fn default() -> Self {
-        Self { events: HashMap::default(), delivered: 0, sweep_at: SWEEP }
+        Self { events: HashMap::default(), delivered: 0, sweep_at: SWEEP, away: false }
     }
 }
 
 impl Hand {
-    /// Those that another owner's member had.
-    pub fn of(held: Vec<Held>, until: Instant) -> Self {
-        let mut hand = Self::default();
-        held.into_iter().for_each(|held| hand.add(held, until));
+    /// Those that this hub's own member had, on their way to another owner.
+    pub fn of(held: Vec<Held>) -> Self {
+        let mut hand = Self { away: true, ..Self::default() };
+        let now = Instant::now();
+        for held in held {
+            let until = now + Duration::from_millis(held.left.unwrap_or(0));
+            hand.add(held, until);
+        }
         hand
     }
 
     /// The user gets an event.
     pub fn add(&mut self, held: Held, until: Instant) {
-        if self.events.len() >= self.sweep_at {
+        if self.events.len() >= self.sweep_at && !self.away {
             let now = Instant::now();
             self.events.retain(|_, event| event.until > now);
             self.sweep_at = SWEEP.max(2 * self.events.len());
@@ -54,7 +61,7 @@ impl Hand {
 
     /// The event, if its time has not run out.
     pub fn get(&self, id: EventId) -> Option<&InHand> {
-        self.events.get(&id).filter(|event| event.until > Instant::now())
+        self.events.get(&id).filter(|event| self.away || event.until > Instant::now())
     }
 
     /// Takes the event out; `attempt` refuses when it was delivered again since.
@@ -81,27 +88,39 @@ impl Hand {
         }
     }
 
-    /// Leases begin anew with another owner: all of them last until then.
-    pub fn set_until(&mut self, until: Instant) {
-        self.events.values_mut().for_each(|event| event.until = until);
-    }
-
-    /// Lets go of what has run out.
-    pub fn sweep(&mut self) {
+    /// The owner is gone. What has run out is let go of; the rest does not run out on the way.
+    pub fn set_out(&mut self) {
         let now = Instant::now();
-        self.events.retain(|_, event| event.until > now);
+        if !std::mem::replace(&mut self.away, true) {
+            self.events.retain(|_, event| event.until > now);
+        }
     }
 
-    pub fn list(&self) -> Vec<Held> {
+    /// There is an owner. Another one begins leases anew: all of them last until then at least.
+    pub fn arrive(&mut self, anew: Option<Instant>) {
+        self.away = false;
+        if let Some(until) = anew {
+            self.events.values_mut().for_each(|event| event.until = event.until.max(until));
+        }
+    }
+
+    /// All of them, for an owner that grants `usual`: more is told.
+    pub fn list(&self, usual: Millis) -> Vec<Held> {
         let mut events: Vec<&InHand> = self.events.values().collect();
         events.sort_unstable_by_key(|event| event.order);
-        events.into_iter().map(|event| event.held.clone()).collect()
+        let now = Instant::now();
+        let held = |event: &InHand| {
+            let left = event.until.saturating_duration_since(now).as_millis();
+            let left = Millis::try_from(left).ok().filter(|left| *left > usual);
+            Held { left, ..event.held.clone() }
+        };
+        events.into_iter().map(held).collect()
     }
 
     /// The event that the user has had for longest.
     pub fn oldest(&self) -> Option<EventId> {
         let now = Instant::now();
-        let held = self.events.values().filter(|event| event.until > now);
+        let held = self.events.values().filter(|event| self.away || event.until > now);
         held.min_by_key(|event| event.order).map(|event| event.held.id)
     }
 }

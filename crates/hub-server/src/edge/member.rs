@@ -89,7 +89,7 @@ impl Member {
         let settled = Settled::default();
         let mut roving =
             Box::new(Roving { hub, me, id: Uuid::now_v7(), ask, settled, counted, resting: false });
-        let mut moving = Moving::new(&roving, Hand::default(), Some(policy));
+        let mut moving = Moving::new(&roving, Hand::default(), None, Some(policy));
         let opening = std::future::poll_fn(|context| moving.poll(&mut roving, context));
         let opened = tokio::time::timeout(PATIENCE, opening).await;
         let opened = opened.map_err(|_| moving.gave_up())??;
@@ -196,25 +196,23 @@ impl Member {
         roving.settled.wait();
         let (topic, group) = (&roving.ask.name.topic, &roving.ask.group);
         tracing::debug!(%topic, %group, %why, "a member looks for the owner of its group");
-        let far = Instant::now() + Duration::from_millis(limits::MAX_DELAY_MS);
-        let hand = match std::mem::replace(&mut self.place, Place::Nowhere) {
+        let (mut hand, from) = match std::mem::replace(&mut self.place, Place::Nowhere) {
             Place::Here(feed) => {
                 let held = feed.held();
                 feed.close();
-                Hand::of(held, far)
+                (Hand::of(held), None)
             }
             Place::There(remote) => {
-                let mut hand = remote.into_hand();
-                hand.sweep();
-                hand.set_until(far);
-                hand
+                let from = remote.owner;
+                (remote.into_hand(), Some(from))
             }
             moving => {
                 self.place = moving;
                 return;
             }
         };
-        self.place = Place::Moving(Box::new(Moving::new(roving, hand, None)));
+        hand.set_out();
+        self.place = Place::Moving(Box::new(Moving::new(roving, hand, from, None)));
     }
 
     fn poll_move(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
@@ -232,7 +230,7 @@ impl Member {
     fn arrive(&mut self, moving: Moving, opened: Opened) {
         let Some(roving) = &mut self.roving else { return };
         roving.settled.told();
-        let Moving { mut hand, words, was_resting, .. } = moving;
+        let Moving { mut hand, from, words, was_resting, .. } = moving;
         self.place = match opened {
             Opened::Here(feed) => {
                 // It may have changed on the way.
@@ -240,10 +238,12 @@ impl Member {
                 Place::Here(feed)
             }
             Opened::There(owner, connection, deliveries) => {
-                hand.set_until(Instant::now() + Duration::from_millis(roving.ask.ack_timeout));
+                let anew = Instant::now() + Duration::from_millis(roving.ask.ack_timeout);
+                hand.arrive((from != Some(owner)).then_some(anew));
                 let gone = Box::pin(roving.hub.bus().gone(owner));
                 let (bytes, resting) = (roving.ask.bytes, roving.resting);
-                let mut remote = Remote::new(gone, (connection, deliveries), hand, bytes, was_resting);
+                let mut remote =
+                    Remote::new((owner, gone), (connection, deliveries), hand, bytes, was_resting);
                 remote.rest(resting);
                 Place::There(Box::new(remote))
             }
@@ -470,7 +470,7 @@ async fn goodbye(leaving: impl Future<Output = bool>, roving: Option<Box<Roving>
     let told = tokio::time::timeout(GOODBYE, leaving).await.unwrap_or(false);
     if let Some(mut roving) = roving.filter(|_| !told) {
         roving.settled.wait();
-        let moving = Box::new(Moving::new(&roving, Hand::default(), None));
+        let moving = Box::new(Moving::new(&roving, Hand::default(), None, None));
         Member { place: Place::Moving(moving), roving: Some(roving), seat: None }.follow();
     }
 }

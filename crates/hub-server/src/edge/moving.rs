@@ -8,8 +8,8 @@ use crate::acl::Policy;
 use foldhash::fast::RandomState;
 use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
-use hub_core::Luggage;
-use hub_core::Millis;
+use hub_core::store::HubId;
+use hub_core::{Luggage, Millis};
 use hub_proto::{Error, EventId, Result, TopicName};
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -25,6 +25,8 @@ const LONGEST: Duration = Duration::from_millis(250);
 /// See the module.
 pub(super) struct Moving {
     pub hand: Hand,
+    /// Where it was, if that was another hub: leases there may go on as they were.
+    pub from: Option<HubId>,
     /// What the user said since it left.
     pub words: HashMap<EventId, Word, RandomState>,
     step: Step,
@@ -54,9 +56,10 @@ enum Step {
 }
 
 impl Moving {
-    pub fn new(roving: &Roving, hand: Hand, policy: Option<Policy>) -> Self {
+    pub fn new(roving: &Roving, hand: Hand, from: Option<HubId>, policy: Option<Policy>) -> Self {
         Self {
             hand,
+            from,
             words: HashMap::default(),
             step: Step::Look(Box::pin(find::look(roving.hub.clone(), roving.ask.clone()))),
             wait: FIRST,
@@ -117,7 +120,7 @@ impl Moving {
 
     /// What the next owner has to know, as of now.
     fn luggage(&mut self, roving: &mut Roving) -> Luggage {
-        let mut held = self.hand.list();
+        let mut held = self.hand.list(roving.ask.ack_timeout);
         // Those are settled; the ones that were nacked are handed back when the owner knows who has them.
         held.retain(|held| !matches!(self.words.get(&held.id), Some(Word::Ack(_))));
         Luggage { hub: roving.me, members: roving.counted.all(), held, settled: roving.settled.list() }

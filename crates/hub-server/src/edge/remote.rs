@@ -9,6 +9,7 @@ use super::link::Trouble;
 use super::moving::Word;
 use futures_util::future::BoxFuture;
 use hub_client::{Arrival, Connection, Delivered, Deliveries, ErrorKind, Name};
+use hub_core::store::HubId;
 use hub_core::{Event, Held, Millis};
 use hub_proto::{EventId, Result};
 use serde_json::{Value, json};
@@ -28,7 +29,8 @@ pub(super) struct Remote {
     deliveries: Deliveries,
     connection: Connection,
     name: Arc<Name>,
-    /// The owner is dead.
+    pub owner: HubId,
+    /// It is dead.
     gone: BoxFuture<'static, ()>,
     hand: Hand,
     /// What came and the user does not have yet, and when each has waited for too long.
@@ -61,7 +63,7 @@ pub(super) struct Came {
 
 impl Remote {
     pub fn new(
-        owner_gone: BoxFuture<'static, ()>,
+        (owner, gone): (HubId, BoxFuture<'static, ()>),
         (connection, deliveries): (Connection, Deliveries),
         hand: Hand,
         most_bytes: usize,
@@ -72,7 +74,8 @@ impl Remote {
             name: deliveries.name().clone(),
             deliveries,
             connection,
-            gone: owner_gone,
+            owner,
+            gone,
             hand,
             arrived: VecDeque::new(),
             arrived_bytes: 0,
@@ -282,7 +285,8 @@ impl Remote {
         Ok(())
     }
 
-    /// Asks the owner for more time; answers what is left. If the owner is gone meanwhile, its successor grants it anew.
+    /// Asks the owner for more time; answers what is left. If it is gone meanwhile, its successor hears of what
+    /// is left.
     pub fn extend(
         &mut self,
         id: EventId,
@@ -361,5 +365,5 @@ impl Remote {
 
 fn held(delivered: &Delivered) -> Held {
     let Delivered { event, attempt, .. } = delivered;
-    Held { topic: event.topic().clone(), id: event.id(), seq: event.seq(), attempt: *attempt }
+    Held { topic: event.topic().clone(), id: event.id(), seq: event.seq(), attempt: *attempt, left: None }
 }

@@ -303,3 +303,97 @@ async fn a_hub_that_is_about_to_stop_gives_up_what_has_no_members_and_takes_noth
     assert_eq!(consume(&mut other, 1).await, [3]);
     assert_silent(&mut of_b).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn time_that_a_member_asked_for_is_good_with_the_next_owner() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=3).await;
+    let mut at_a = a.member_with("t", luggage(&b, vec![], vec![])).await.unwrap();
+    let (one, two, three) = (next(&mut at_a).await, next(&mut at_a).await, next(&mut at_a).await);
+    at_a.extend(one.event.id(), None, 600_000).unwrap();
+    let mut held = at_a.held();
+    assert!(held[0].left.is_some_and(|left| left > 590_000), "{held:?}");
+    assert_eq!((held[1].left, held[2].left), (None, None), "these have the usual time");
+    held[2].left = Some(u64::MAX);
+    drop((a, at_a));
+    cluster.owned_by(&b, "g").await;
+    let mut at_b = b.member_with("t", luggage(&b, held, vec![])).await.unwrap();
+    cluster.clock.advance(60_000).await;
+    let again = next(&mut at_b).await;
+    assert_eq!((again.event.id(), again.attempt), (two.event.id(), 2), "the time of this one is over");
+    at_b.ack(again.event.id(), None).unwrap();
+    assert_silent(&mut at_b).await;
+    at_b.ack(one.event.id(), Some(1)).unwrap();
+    let left = at_b.extend(three.event.id(), Some(1), 0).unwrap();
+    assert!((42_000_000..=43_200_000).contains(&left), "12 hours at most: {left}");
+    at_b.ack(three.event.id(), Some(1)).unwrap();
+    assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_asked_for_before_the_new_owner_came_by_is_brought_to_the_one_after_it() {
+    let cluster = Cluster::new();
+    let (a, b, c) = (cluster.hub().await, cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=1).await;
+    let mut at_a = a.member_with("t", luggage(&c, vec![], vec![])).await.unwrap();
+    let one = next(&mut at_a).await;
+    let held = at_a.held();
+    drop((a, at_a));
+    cluster.owned_by(&b, "g").await;
+    let mut at_b = b.member_with("t", luggage(&c, held, vec![])).await.unwrap();
+    assert_eq!(at_b.extend(one.event.id(), None, 600_000), Ok(600_000));
+    let held = at_b.held();
+    assert_eq!((held.len(), held[0].left), (1, Some(600_000)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_comes_back_goes_on_with_what_it_holds_and_the_rest_was_never_delivered() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=5).await;
+    let mut member = a.member_with("t", luggage(&b, vec![], vec![])).await.unwrap();
+    for _ in 0..4 {
+        next(&mut member).await;
+    }
+    let mut held = member.held();
+    member.subscription().pause();
+    let mut other = a.member("t").await.unwrap();
+    assert_eq!(consume(&mut other, 1).await, [5], "nobody had it in hand");
+    assert_silent(&mut other).await;
+    // It has the first, acked the second, and never got the others; of the last it knows an older delivery.
+    held[0].left = Some(600_000);
+    held[3].attempt = 7;
+    member.come_back(&[held[0].clone(), held[3].clone()], &held[1..2]);
+    for seq in [3, 4] {
+        let handed = next(&mut other).await;
+        assert_eq!((handed.event.seq(), handed.attempt), (seq, 1));
+        other.ack(handed.event.id(), None).unwrap();
+    }
+    cluster.clock.advance(60_000).await;
+    assert_silent(&mut other).await;
+    member.ack(held[0].id, Some(1)).unwrap();
+    assert_eq!(a.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_comes_back_before_its_owner_came_by_what_it_brought_is_believed() {
+    let cluster = Cluster::new();
+    let (a, b, c) = (cluster.hub().await, cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=3).await;
+    let mut at_a = a.member_with("t", luggage(&c, vec![], vec![])).await.unwrap();
+    for _ in 0..3 {
+        next(&mut at_a).await;
+    }
+    let held = at_a.held();
+    drop((a, at_a));
+    cluster.owned_by(&b, "g").await;
+    let mut at_b = b.member_with("t", luggage(&c, held.clone(), vec![])).await.unwrap();
+    at_b.come_back(&held[..1], &held[1..2]);
+    let again = next(&mut at_b).await;
+    assert_eq!(again.event.seq(), 3, "it was handed back");
+    at_b.ack(again.event.id(), None).unwrap();
+    assert_silent(&mut at_b).await;
+    at_b.ack(held[0].id, Some(1)).unwrap();
+    assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 3);
+}

@@ -350,3 +350,32 @@ async fn members_of_a_hub_that_was_taken_for_dead_go_on_with_what_they_hold() {
     }
     assert_eq!(seen, (1..=6).collect());
 }
+
+#[tokio::test]
+async fn time_that_a_user_asked_for_is_good_with_the_next_owner() {
+    let cluster = Cluster::new();
+    let (owner, one, two) = three(&cluster, &patient()).await;
+    let mut client = member(&one, json!({"from": "earliest", "ackTimeoutMs": 1_000})).await;
+    one.publish("t", [1]).await;
+    let first = event(&mut client).await;
+    let modack =
+        json!({"op": "MODACK", "topic": "t", "group": "g", "id": first["event"]["id"], "extend_ms": 600_000});
+    client.ok(modack).await;
+    one.publish("t", [2]).await;
+    let second = event(&mut client).await;
+    owner.stop().await;
+    // The one that has only the usual time comes again, and so would the other.
+    let again = event(&mut client).await;
+    assert_eq!((seq(&again), &again["ctx"]["attempt"]), (seq(&second), &json!(2)), "{again}");
+    client.ok(ack(&again)).await;
+    let mut late = ack(&first);
+    late["attempt"] = json!(1);
+    client.ok(late).await;
+    until("everything is settled", || {
+        owner_among(&[&one, &two]).is_some_and(|owner| {
+            let group = owner.bus().group("t", "g").unwrap();
+            (group.lag, group.inflight) == (0, 0)
+        })
+    })
+    .await;
+}
