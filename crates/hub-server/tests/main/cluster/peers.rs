@@ -22,10 +22,58 @@ fn real_key() -> Vec<u8> {
 }
 
 async fn peer(node: &Node) -> Client {
+    peer_as(node, HubId::random()).await
+}
+
+async fn peer_as(node: &Node, hub: HubId) -> Client {
     let mut client = Client::open(node.address).await;
     let to = node.bus().hub().unwrap().id;
-    client.ok(json!({"op": "AUTH", "token": hubs_token(&real_key(), HubId::random(), to)})).await;
+    client.ok(json!({"op": "AUTH", "token": hubs_token(&real_key(), hub, to)})).await;
     client
+}
+
+/// A SUBSCRIBE of a member that its hub calls so.
+fn subscribe_as(member: HubId) -> Value {
+    let mut frame = subscribe("t", json!({"maxInFlight": 1}));
+    frame["member"] = json!(member.to_string());
+    frame
+}
+
+#[tokio::test]
+async fn a_member_of_one_hub_is_not_given_to_another() {
+    let cluster = Cluster::new();
+    let node = cluster.node().await;
+    let (mut one, mut two) = (peer(&node).await, peer(&node).await);
+    let member = HubId::random();
+    one.ok(subscribe_as(member)).await;
+    two.ok(subscribe_as(member)).await;
+    assert_eq!(node.members("t", "g"), 2);
+    node.publish("t", [1, 2]).await;
+    for client in [&mut one, &mut two] {
+        let event = event(client).await;
+        client.ok(ack(&event)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_hub_that_connects_a_member_anew_ends_the_connection_that_it_had() {
+    let cluster = Cluster::new();
+    let node = cluster.node().await;
+    let (hub, member) = (HubId::random(), HubId::random());
+    let (mut old, mut new) = (peer_as(&node, hub).await, peer_as(&node, hub).await);
+    let mut bad = subscribe("t", json!({}));
+    bad["member"] = json!("somebody");
+    assert_eq!(old.err(bad).await, "bad_request");
+    old.ok(subscribe_as(member)).await;
+    // One of another name is another one.
+    new.ok(subscribe_as(HubId::random())).await;
+    assert_eq!(node.members("t", "g"), 2);
+    new.ok(json!({"op": "UNSUBSCRIBE", "topic": "t", "group": "g"})).await;
+    new.ok(subscribe_as(member)).await;
+    old.closed().await;
+    assert_eq!(node.members("t", "g"), 1);
+    node.publish("t", [1]).await;
+    assert_eq!(seq(&event(&mut new).await), 1);
 }
 
 #[tokio::test]

@@ -93,7 +93,8 @@ async fn accept(listener: TcpListener, state: watch::Receiver<State>, accepted: 
 
 async fn relay(near: TcpStream, to: SocketAddr, began: State, mut state: watch::Receiver<State>) {
     let far = TcpStream::connect(to).await.unwrap();
-    (near.set_nodelay(true).unwrap(), far.set_nodelay(true).unwrap());
+    near.set_nodelay(true).unwrap();
+    far.set_nodelay(true).unwrap();
     let ((from_near, to_near), (from_far, to_far)) = (near.into_split(), far.into_split());
     let carrying = async {
         tokio::select! {
