@@ -12,7 +12,7 @@ use crate::acl::Policy;
 use crate::gateway::Seat;
 use futures_util::future::BoxFuture;
 use hub_core::store::HubId;
-use hub_core::{ById, Event, Millis};
+use hub_core::{ById, Event, Held, Millis};
 use hub_proto::{Code, Error, EventId, Result, TopicName, limits};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -397,7 +397,10 @@ impl Member {
                 feed.close();
                 None
             }
-            Place::There(remote) => Some(Box::pin(goodbye(remote.unsubscribe(), self.roving))),
+            Place::There(remote) => {
+                let held = remote.hand().list(Millis::MAX);
+                Some(Box::pin(goodbye(remote.unsubscribe(), held, self.roving)))
+            }
             Place::Moving(_) | Place::Nowhere => {
                 self.follow();
                 None
@@ -420,7 +423,8 @@ impl Member {
             Place::Here(feed) => drop(feed),
             Place::There(remote) => {
                 if let Some(tracker) = self.roving.as_ref().map(|roving| roving.hub.sessions().clone()) {
-                    tracker.spawn(goodbye(remote.release(), self.roving));
+                    let held = remote.hand().list(Millis::MAX);
+                    tracker.spawn(goodbye(remote.release(), held, self.roving));
                 }
             }
             Place::Moving(_) | Place::Nowhere => self.follow(),
@@ -465,12 +469,13 @@ impl Member {
     }
 }
 
-/// Waits until the owner has taken note of a member's end. If it does not, it may not have heard what the user said before.
-async fn goodbye(leaving: impl Future<Output = bool>, roving: Option<Box<Roving>>) {
+/// Waits until the owner has taken note of a member's end. If it does not, it may not have heard what the user said before,
+/// and hears again what the user `held`: that was delivered.
+async fn goodbye(leaving: impl Future<Output = bool>, held: Vec<Held>, roving: Option<Box<Roving>>) {
     let told = tokio::time::timeout(GOODBYE, leaving).await.unwrap_or(false);
     if let Some(mut roving) = roving.filter(|_| !told) {
         roving.settled.wait();
-        let moving = Box::new(Moving::new(&roving, Hand::default(), None, None));
+        let moving = Box::new(Moving::new(&roving, Hand::of(held), None, None));
         Member { place: Place::Moving(moving), roving: Some(roving), seat: None }.follow();
     }
 }

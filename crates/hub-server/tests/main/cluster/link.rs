@@ -179,3 +179,22 @@ async fn a_connection_that_is_lost_again_and_again_delivers_each_event_once() {
     }
     scene.all_settled().await;
 }
+
+#[tokio::test]
+async fn a_user_that_leaves_while_the_connection_is_lost_has_had_what_it_held() {
+    let mut scene = Scene::new().await;
+    let held = scene.hold(2).await;
+    let mut other = scene.other().await;
+    scene.wire.silence();
+    scene.user.ok(ack(&held[0])).await;
+    scene.user.send(json!({"op": "UNSUBSCRIBE", "topic": "t", "group": "g"})).await;
+    scene.wire.cut();
+    let event = event(&mut other).await;
+    assert_eq!((seq(&event), &event["ctx"]["attempt"]), (2, &json!(2)), "the other was acked: {event}");
+    other.ok(ack(&event)).await;
+    until("it is alone, and everything is settled", || {
+        let group = scene.owner.bus().group("t", "g").unwrap();
+        (group.members, group.lag, group.inflight) == (1, 0, 0)
+    })
+    .await;
+}
