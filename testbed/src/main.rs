@@ -5,19 +5,26 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
 use anyhow::{Context, Result};
+use hub_testbed::postgres::{self, Postgres};
 use hub_testbed::programs::Programs;
-use hub_testbed::{ReplicaSet, URI_VARIABLE};
+use hub_testbed::{ReplicaSet, URI_VARIABLE, drivers};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::spawn_blocking;
 
 const USAGE: &str = "\
-usage: hub-testbed mongo get
-       hub-testbed mongo run [--shared] -- COMMAND [ARGUMENT…]
+usage: hub-testbed mongo|postgres get
+       hub-testbed mongo|postgres run [--shared] -- COMMAND [ARGUMENT…]
+       hub-testbed drivers get
 
-  get        gets MongoDB into the cache, unless it is there or on PATH, and says which one it is
-  run        runs COMMAND with EVENT_HUB_TEST_MONGO set to the address of a new replica set of one node, which is gone
-             afterwards; the exit code is the command's. If the variable is set already, nothing is started
+  mongo      MongoDB; its address is EVENT_HUB_TEST_MONGO
+  postgres   PostgreSQL; its address is EVENT_HUB_TEST_POSTGRES
+  drivers    the databases' drivers for Python and Node
+
+  get        gets it into the cache, unless it is there or the machine has its own, and says which one it is
+  run        runs COMMAND with the variable set to the address of a new server (MongoDB: a replica set of one node), which
+             is gone afterwards; the exit code is the command's. If the variable is set already, nothing is started
   --shared   with the server that tests share when they run by themselves";
 
 #[tokio::main]
@@ -29,15 +36,18 @@ async fn main() -> ExitCode {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
         }
-        ["mongo", "get"] => get().await,
-        ["mongo", "run", "--", program, ref arguments @ ..] => run(program, arguments, false).await,
-        ["mongo", "run", "--shared", "--", program, ref arguments @ ..] => {
-            run(program, arguments, true).await
-        }
-        _ => {
-            eprintln!("error: no such command\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
+        ["mongo", "get"] => get(|| Ok(Programs::get()?.describe())).await,
+        ["postgres", "get"] => get(|| Ok(postgres::Programs::get()?.describe())).await,
+        ["drivers", "get"] => get(drivers::describe).await,
+        ["mongo", "run", ref rest @ ..] => match what_to_run(rest) {
+            Some((shared, command)) => with_mongo(shared, command).await,
+            None => return refuse(),
+        },
+        ["postgres", "run", ref rest @ ..] => match what_to_run(rest) {
+            Some((shared, command)) => with_postgres(shared, command).await,
+            None => return refuse(),
+        },
+        _ => return refuse(),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
@@ -45,27 +55,70 @@ async fn main() -> ExitCode {
     })
 }
 
-async fn get() -> Result<ExitCode> {
-    println!("{}", tokio::task::spawn_blocking(Programs::get).await??.describe());
+fn refuse() -> ExitCode {
+    eprintln!("error: no such command\n\n{USAGE}");
+    ExitCode::from(2)
+}
+
+/// Whether the server is to be the shared one, and the command.
+fn what_to_run<'a>(words: &'a [&'a str]) -> Option<(bool, &'a [&'a str])> {
+    match words {
+        ["--", command @ ..] if !command.is_empty() => Some((false, command)),
+        ["--shared", "--", command @ ..] if !command.is_empty() => Some((true, command)),
+        _ => None,
+    }
+}
+
+async fn get(it: impl FnOnce() -> Result<String> + Send + 'static) -> Result<ExitCode> {
+    println!("{}", spawn_blocking(it).await??);
     Ok(ExitCode::SUCCESS)
 }
 
-async fn run(program: &str, arguments: &[&str], shared: bool) -> Result<ExitCode> {
-    // A Ctrl-C reaches the command as well. It is the command's to end, and ours to clean up afterwards.
-    let _interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let given = env::var(URI_VARIABLE).is_ok_and(|uri| !uri.is_empty());
-    let set = if shared || given { None } else { Some(ReplicaSet::start(1).await?) };
+async fn with_mongo(shared: bool, command: &[&str]) -> Result<ExitCode> {
+    let signals = Signals::catch()?;
+    let set = if shared || is_set(URI_VARIABLE) { None } else { Some(ReplicaSet::start(1).await?) };
     let uri = match &set {
         Some(set) => set.uri(),
         None => hub_testbed::mongo().await?,
     };
-    let child = Command::new(program).args(arguments).env(URI_VARIABLE, uri).spawn();
+    run(command, URI_VARIABLE, &uri, signals).await
+}
+
+async fn with_postgres(shared: bool, command: &[&str]) -> Result<ExitCode> {
+    let signals = Signals::catch()?;
+    let server = if shared || is_set(postgres::URL_VARIABLE) { None } else { Some(Postgres::start().await?) };
+    let url = match &server {
+        Some(server) => server.url(),
+        None => postgres::url().await?,
+    };
+    run(command, postgres::URL_VARIABLE, &url, signals).await
+}
+
+fn is_set(variable: &str) -> bool {
+    env::var(variable).is_ok_and(|address| !address.is_empty())
+}
+
+/// What would end us, and must not before we have cleaned up.
+struct Signals {
+    /// A Ctrl-C reaches the command as well. It is the command's to end, and ours to clean up afterwards.
+    _interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Self> {
+        Ok(Self { _interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+}
+
+async fn run(command: &[&str], variable: &str, address: &str, mut signals: Signals) -> Result<ExitCode> {
+    let (program, arguments) = command.split_first().context("no command")?;
+    let child = Command::new(program).args(arguments).env(variable, address).spawn();
     let mut child = child.with_context(|| format!("cannot start {program}"))?;
     let status = loop {
         tokio::select! {
             status = child.wait() => break status?,
-            _ = terminate.recv() => {
+            _ = signals.terminate.recv() => {
                 let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
                 // It may have ended in this moment.
                 let _ = pid.map(|pid| kill_process(pid, Signal::TERM));

@@ -11,7 +11,7 @@ use mongodb::bson::oid::ObjectId;
 
 use crate::admin;
 use crate::ports::Port;
-use crate::programs::Program;
+use crate::program::Program;
 use crate::server::{self, LIMIT, PAUSE, Server};
 use crate::watchdog::Watchdog;
 
@@ -47,7 +47,7 @@ impl Node {
         arguments.extend(["--nounixsocket", "--replSet", set, "--dbpath"].map(OsString::from));
         arguments.push(data.into());
         arguments.extend(role.map(OsString::from));
-        let node = Self { index, server: Server::new(program, port, arguments, Arc::clone(watchdog)) };
+        let node = Self { index, server: Server::mongo(program, port, arguments, Arc::clone(watchdog)) };
         node.server.start()?;
         Ok(node)
     }

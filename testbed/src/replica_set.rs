@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::admin;
 use crate::node::Node;
 use crate::programs::Programs;
-use crate::server::{LIMIT, PAUSE, guard_of};
+use crate::server::{LIMIT, PAUSE};
 use crate::watchdog::Watchdog;
 
 /// How long the members of a set wait for their primary before they elect another (10 s by default). Longer than a busy
@@ -154,15 +154,8 @@ impl ReplicaSet {
     /// Ends all servers and removes their data, as dropping does.
     pub fn stop(self) {}
 
-    /// Lets everything live on when this process is gone; somebody else guards it from now on.
-    pub(crate) fn leave(self) -> Result<()> {
-        for node in &self.nodes {
-            node.server().abandon()?;
-        }
-        guard_of(&self.watchdog).leave()
-    }
-
-    pub(crate) fn watchdog(&self) -> &Mutex<Watchdog> {
+    /// Its watchdog, which no other set has unless it is part of something larger.
+    pub(crate) fn guarded_by(&self) -> &Mutex<Watchdog> {
         &self.watchdog
     }
 }

@@ -1,21 +1,21 @@
 //! One server process: started, killed, frozen, started again, on the same port and the same data.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpStream;
 
+use crate::family::Family;
 use crate::ports::Port;
-use crate::programs::Program;
+use crate::program::Program;
 use crate::watchdog::Watchdog;
 
 /// How long anything about a server may take before it counts as broken. Far more than it takes on a busy machine.
@@ -46,15 +46,29 @@ enum State {
 }
 
 impl Server {
-    /// A server that is not started yet. `arguments` come on top of port, address and log.
+    /// A server that is not started yet. `arguments` are all that it gets; what it complains of goes to its log.
     pub fn new(
         program: Program,
         port: Port,
         arguments: Vec<OsString>,
         watchdog: Arc<Mutex<Watchdog>>,
     ) -> Self {
-        let log = guard_of(&watchdog).scratch().path().join(format!("{}.log", port.number()));
+        let log = log_of(&watchdog, &port);
         Self { program, arguments, log, port, watchdog, state: Mutex::new(State::Down) }
+    }
+
+    /// A `mongod` or `mongos` that is not started yet. `arguments` come on top of port, address and log.
+    pub fn mongo(
+        program: Program,
+        port: Port,
+        mut arguments: Vec<OsString>,
+        watchdog: Arc<Mutex<Watchdog>>,
+    ) -> Self {
+        arguments.extend(["--bind_ip", "127.0.0.1", "--port"].map(OsString::from));
+        arguments.push(port.number().to_string().into());
+        arguments.extend(["--logappend", "--logpath"].map(OsString::from));
+        arguments.push(log_of(&watchdog, &port).into());
+        Self::new(program, port, arguments, watchdog)
     }
 
     /// Where it listens.
@@ -79,20 +93,7 @@ impl Server {
     pub fn start(&self) -> Result<()> {
         let mut state = self.state();
         ensure!(matches!(*state, State::Down), "the server on port {} runs already", self.port.number());
-        let mut watchdog = guard_of(&self.watchdog);
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", BECOME, "testbed-server"]).arg(&self.program.path).args(&self.arguments);
-        command.args(["--bind_ip", "127.0.0.1", "--port"]).arg(self.port.number().to_string());
-        command.arg("--logpath").arg(&self.log).arg("--logappend");
-        if let Some(path) = &self.program.libraries {
-            command.env("LD_LIBRARY_PATH", path);
-        }
-        command.stdin(Stdio::piped()).stdout(watchdog.scratch().held_by_child()?).stderr(Stdio::null());
-        command.current_dir(watchdog.scratch().path()).process_group(0);
-        let mut child = command.spawn().context("cannot start /bin/sh")?;
-        watchdog.guard(child.id())?;
-        let mut go = child.stdin.take().context("the server has no input")?;
-        go.write_all(b"go\n").context("the server did not wait to be started")?;
+        let child = spawn(&self.program, &self.arguments, &self.log, &self.watchdog)?;
         *state = State::Running(child);
         Ok(())
     }
@@ -109,7 +110,7 @@ impl Server {
                 Instant::now() < deadline,
                 "{} does not listen after {LIMIT:?}{}",
                 self.address(),
-                self.last_words()
+                last_words(&self.log)
             );
             tokio::time::sleep(PAUSE).await;
         }
@@ -122,7 +123,7 @@ impl Server {
             bail!("the server on {} was not started, or was killed", self.address());
         };
         if let Some(status) = child.try_wait()? {
-            bail!("the server on {} has ended ({status}){}", self.address(), self.last_words());
+            bail!("the server on {} has ended ({status}){}", self.address(), last_words(&self.log));
         }
         Ok(())
     }
@@ -135,31 +136,38 @@ impl Server {
         else {
             return Ok(());
         };
-        let killed = child.kill();
+        // One that has ended by itself may have been waited for already, and its number be another's.
+        if child.try_wait().context("cannot look at a server")?.is_some() {
+            return guard_of(&self.watchdog).forget(child.id());
+        }
+        let killed = Family::stop(&child).and_then(|family| family.kill());
+        // What is left of it, should the above have failed; otherwise nothing is.
+        let _ = child.kill();
         // Before it is waited for: until then nobody else can have its number.
         let told = guard_of(&self.watchdog).forget(child.id());
         child.wait().context("cannot wait for a server's end")?;
-        killed.context("cannot kill a server")?;
+        killed?;
         told
     }
 
     /// `SIGSTOP`: its connections stay open and nothing answers.
     pub fn freeze(&self) -> Result<()> {
-        self.signal(Signal::STOP, State::Frozen)
+        self.turn(Family::freeze, State::Frozen)
     }
 
     /// `SIGCONT`: it goes on as if no time had passed.
     pub fn thaw(&self) -> Result<()> {
-        self.signal(Signal::CONT, State::Running)
+        self.turn(Family::thaw, State::Running)
     }
 
-    fn signal(&self, signal: Signal, next: impl FnOnce(Child) -> State) -> Result<()> {
+    fn turn(&self, act: impl FnOnce(&Family) -> Result<()>, next: impl FnOnce(Child) -> State) -> Result<()> {
         let mut state = self.state();
-        let (State::Running(child) | State::Frozen(child)) = &*state else {
+        let (State::Running(child) | State::Frozen(child)) = &mut *state else {
             bail!("the server on {} is down", self.address());
         };
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("no process has this id")?;
-        kill_process(pid, signal).context("cannot signal a server")?;
+        let ended = child.try_wait().context("cannot look at a server")?;
+        ensure!(ended.is_none(), "the server on {} has ended{}", self.address(), last_words(&self.log));
+        act(&Family::stop(child)?)?;
         if let State::Running(child) | State::Frozen(child) = std::mem::replace(&mut *state, State::Down) {
             *state = next(child);
         }
@@ -173,19 +181,6 @@ impl Server {
         Ok(())
     }
 
-    /// The end of its log, for an error message.
-    fn last_words(&self) -> String {
-        let text = fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<_> = text.lines().collect();
-        let last = &lines[lines.len().saturating_sub(5)..];
-        if last.is_empty() {
-            ", without a log".into()
-        } else {
-            format!("; its log ends:\n{}", last.join("\n"))
-        }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -196,6 +191,42 @@ impl Drop for Server {
         // What cannot be killed here is the watchdog's.
         let _ = self.kill();
     }
+}
+
+/// Starts a program that the watchdog knows of before it runs. Its complaints go to the end of `log`.
+pub fn spawn(
+    program: &Program,
+    arguments: &[OsString],
+    log: &Path,
+    watchdog: &Mutex<Watchdog>,
+) -> Result<Child> {
+    let mut watchdog = guard_of(watchdog);
+    let complaints = OpenOptions::new().create(true).append(true).open(log);
+    let complaints = complaints.with_context(|| format!("cannot open {}", log.display()))?;
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", BECOME, "testbed-server"]).arg(&program.path).args(arguments);
+    program.prepare(&mut command);
+    command.stdin(Stdio::piped()).stdout(watchdog.scratch().held_by_child()?).stderr(complaints);
+    command.current_dir(watchdog.scratch().path()).process_group(0);
+    let mut child = command.spawn().context("cannot start /bin/sh")?;
+    watchdog.guard(child.id())?;
+    let mut go = child.stdin.take().context("the server has no input")?;
+    go.write_all(b"go\n").context("the server did not wait to be started")?;
+    Ok(child)
+}
+
+/// Where the server on `port` complains.
+fn log_of(watchdog: &Mutex<Watchdog>, port: &Port) -> PathBuf {
+    guard_of(watchdog).scratch().path().join(format!("{}.log", port.number()))
+}
+
+/// The end of a log, for an error message.
+pub fn last_words(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<_> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(5)..];
+    if last.is_empty() { ", without a log".into() } else { format!("; its log ends:\n{}", last.join("\n")) }
 }
 
 /// The watchdog, also after a panic elsewhere: it has no state that could be half changed.

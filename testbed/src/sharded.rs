@@ -34,7 +34,7 @@ impl Sharded {
         let config = set("--configsvr").await?;
         let place = format!("{}/{}", config.name(), config.hosts());
         let arguments = ["--nounixsocket", "--configdb", &place].map(OsString::from).to_vec();
-        let router = Server::new(mongos, Port::take()?, arguments, Arc::clone(&watchdog));
+        let router = Server::mongo(mongos, Port::take()?, arguments, Arc::clone(&watchdog));
         router.start()?;
         let mut started = Vec::new();
         for _ in 0..shards {

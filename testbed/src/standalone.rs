@@ -26,7 +26,7 @@ impl Standalone {
         let words = ["--wiredTigerCacheSizeGB", "0.25", "--nounixsocket", "--dbpath"];
         let mut arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
         arguments.push(data.into());
-        let server = Server::new(programs.mongod(), port, arguments, watchdog);
+        let server = Server::mongo(programs.mongod(), port, arguments, watchdog);
         server.start()?;
         server.listening().await?;
         Ok(Self(server))

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
+use crate::family::FINISH;
 use crate::scratch::Scratch;
 
 const SCRIPT: &str = r#"
@@ -25,8 +26,7 @@ while read -r what pid; do
         leave) exit 0 ;;
     esac
 done
-[ -z "$pids" ] || kill -9 $pids
-rm -rf "$1" || { sleep 1; rm -rf "$1"; }
+finish "$1" $pids
 "#;
 
 /// A watchdog, and the directory that it removes in the end. Dropping it ends everything that it guards.
@@ -41,7 +41,7 @@ impl Watchdog {
     pub(crate) fn start() -> Result<Self> {
         let scratch = Scratch::new()?;
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", SCRIPT, "testbed-watchdog"]).arg(scratch.path());
+        command.arg("-c").arg([FINISH, SCRIPT].concat()).arg("testbed-watchdog").arg(scratch.path());
         command.stdin(Stdio::piped()).stdout(scratch.held_by_child()?).stderr(Stdio::null());
         command.current_dir("/").process_group(0);
         let shell = command.spawn().context("cannot start /bin/sh, which guards the servers")?;

@@ -13,12 +13,12 @@ mod crash;
 mod deny;
 mod fuzz;
 mod layering;
-mod mongo;
 mod process;
 mod rust_tests;
 mod sim;
 mod steps;
 mod test;
+mod testbed;
 mod workspace;
 
 use std::process::ExitCode;

@@ -7,10 +7,10 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::counts;
-use crate::mongo;
 use crate::process::{self, Stream};
 use crate::sim;
 use crate::steps::Report;
+use crate::testbed::Service;
 use crate::workspace::Workspace;
 
 /// How they are run: under cargo-nextest, or by cargo alone where that is not installed.
@@ -35,20 +35,25 @@ impl<'a> RustTests<'a> {
         process::succeeds(&mut command)
     }
 
-    /// Runs them. Without `with_mongo` those that need MongoDB are left out, otherwise one is started for the run.
-    /// `settings` can tell tests how much to do.
-    pub fn run(&self, with_mongo: bool, settings: impl FnOnce(&mut Command)) -> Result<Report> {
+    /// Runs them. Those that need one of the services of `without` are left out, and one of each of `with` is started for
+    /// the run. `settings` can tell tests how much to do.
+    pub fn run(
+        &self,
+        with: &[&Service],
+        without: &[&Service],
+        settings: impl FnOnce(&mut Command),
+    ) -> Result<Report> {
         let mut command = self.command()?;
         // Not said when building: nextest refuses the two together.
         command.arg("--no-fail-fast");
         if self.nextest {
-            command.args(["-E", &filter(self.workspace.has(sim::SOURCE), with_mongo)]);
-        } else if !with_mongo {
-            command.args(["--", "--skip", mongo::MODULE]);
+            command.args(["-E", &filter(self.workspace.has(sim::SOURCE), without)]);
+        } else if !without.is_empty() {
+            command.arg("--").args(without.iter().flat_map(|service| ["--skip", service.module]));
         }
         settings(&mut command);
-        if with_mongo {
-            command = mongo::around(self.workspace, &command)?;
+        for service in with {
+            command = service.around(self.workspace, &command)?;
         }
         println!("    {}", process::shown(&command));
         let counts = if self.nextest {
@@ -76,14 +81,12 @@ impl<'a> RustTests<'a> {
 }
 
 /// What nextest is to run. A filter on a binary that does not exist is an error to it.
-fn filter(has_simulator: bool, with_mongo: bool) -> String {
+fn filter(has_simulator: bool, without: &[&Service]) -> String {
     let mut parts = vec!["all()".to_owned()];
     if has_simulator {
         parts.push("not binary(sim)".into());
     }
-    if !with_mongo {
-        parts.push(format!("not test({})", mongo::MODULE));
-    }
+    parts.extend(without.iter().map(|service| format!("not test({})", service.module)));
     parts.join(" and ")
 }
 
@@ -112,11 +115,14 @@ fn integration_tests(workspace: &Workspace) -> Result<BTreeSet<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testbed::{MONGO, POSTGRES};
 
     #[test]
     fn what_is_not_there_is_not_filtered() {
-        assert_eq!(filter(true, true), "all() and not binary(sim)");
-        assert_eq!(filter(true, false), "all() and not binary(sim) and not test(with_mongo::)");
-        assert_eq!(filter(false, true), "all()");
+        assert_eq!(filter(true, &[]), "all() and not binary(sim)");
+        assert_eq!(filter(true, &[&MONGO]), "all() and not binary(sim) and not test(with_mongo::)");
+        let neither = "all() and not test(with_mongo::) and not test(with_postgres::)";
+        assert_eq!(filter(false, &[&MONGO, &POSTGRES]), neither);
+        assert_eq!(filter(false, &[]), "all()");
     }
 }

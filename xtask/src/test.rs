@@ -10,35 +10,40 @@ use crate::counts;
 use crate::crash;
 use crate::deny;
 use crate::layering;
-use crate::mongo;
 use crate::process::{self, Stream};
 use crate::rust_tests::RustTests;
 use crate::sim;
 use crate::steps::{Report, Steps};
+use crate::testbed::{self, MONGO, POSTGRES};
 use crate::workspace::Workspace;
 
 /// The help text.
 pub const USAGE: &str = "\
 usage: cargo xtask test [--quick | --full]
 
-Runs every check: format, clippy, layering, cargo-deny, tests (with a MongoDB of their own), doctests, docs, the example,
-a client that is not ours (under Node), the simulator. A check that fails does not stop the others. The last line says how many checks and tests
-passed and failed; the exit code is zero only if none failed.
+Runs every check: format, clippy, layering, cargo-deny, tests (with a MongoDB and a PostgreSQL of their own), doctests,
+docs, the example, a client that is not ours (under Node), the simulator. A check that fails does not stop the others. The
+last line says how many checks and tests passed and failed; the exit code is zero only if none failed.
 
-  --quick   a short simulation (200 seeds), no building of cargo-deny, no npm packages, no tests that need MongoDB
+  --quick   a short simulation (200 seeds), no building of cargo-deny, no packages of npm or pip, no tests that
+            need MongoDB or PostgreSQL
   --full    a long simulation (20,000 seeds; without a flag 2,000), a hub that is killed 200 times (otherwise 5),
             10,000 rounds of power losses and failing disks (otherwise 300), and 10 of every way in which hubs on MongoDB
-            can fail (otherwise 1 to 4)
+            can fail (otherwise 1 to 4); drainers that are killed 100 times (otherwise 4), and a million rows in each database
+            (otherwise 20,000)
 
 Builds go to CARGO_TARGET_DIR, or to a cache outside the clone: $EVENT_HUB_CACHE, or $XDG_CACHE_HOME/event-hub, or
-~/.cache/event-hub. MongoDB is the one on PATH, or is gotten into that cache (130 MB, once). Tests run under
-cargo-nextest if it is installed.";
+~/.cache/event-hub. MongoDB and PostgreSQL are the machine's own, or are gotten into that cache (130 MB and 23 MB, once),
+and so are the databases' drivers for Python and Node. Tests run under cargo-nextest if it is installed.";
 
 const EXAMPLE: &str = "crates/hub-core/examples/in_process.rs";
 /// Random power losses of the embedded store, and as many rounds of a failing disk, with `--full`.
 const POWER_ROUNDS: u64 = 10_000;
 /// Rounds of each way in which hubs on MongoDB fail, with `--full`.
 const FAILOVER_ROUNDS: u64 = 10;
+/// Drainers that are killed or frozen, and rows in an outbox, with `--full`.
+const OUTBOX_ROUNDS: u64 = 100;
+const OUTBOX_ROWS: u64 = 1_000_000;
 const NOT_BUILT: &str = "the tests did not build";
 
 /// How much to do.
@@ -75,6 +80,8 @@ impl Effort {
             command.env(crash::ROUNDS, crash::MANY.to_string());
             command.env("EVENT_HUB_POWER_ROUNDS", POWER_ROUNDS.to_string());
             command.env("EVENT_HUB_FAILOVER_ROUNDS", FAILOVER_ROUNDS.to_string());
+            command.env("EVENT_HUB_OUTBOX_ROUNDS", OUTBOX_ROUNDS.to_string());
+            command.env("EVENT_HUB_OUTBOX_ROWS", OUTBOX_ROWS.to_string());
         }
     }
 }
@@ -94,16 +101,24 @@ pub fn run(args: Args) -> Result<ExitCode> {
     });
     let unless_broken =
         |step: &dyn Fn() -> Result<Report>| if built { step() } else { Ok(Report::skipped(NOT_BUILT)) };
-    let mut with_mongo = false;
-    steps.run("mongodb", || match effort {
-        Effort::Quick => Ok(Report::skipped("--quick leaves out what needs it")),
-        _ => {
-            let report = unless_broken(&|| mongo::get(&workspace))?;
-            with_mongo = report.holds();
-            Ok(report)
-        }
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for (step, service) in [("mongodb", &MONGO), ("postgres", &POSTGRES)] {
+        let mut is_there = false;
+        steps.run(step, || match effort {
+            Effort::Quick => Ok(Report::skipped("--quick leaves out what needs it")),
+            _ => {
+                let report = unless_broken(&|| service.get(&workspace))?;
+                is_there = report.holds();
+                Ok(report)
+            }
+        });
+        if is_there { with.push(service) } else { without.push(service) }
+    }
+    steps.run("drivers", || match effort {
+        Effort::Quick => Ok(Report::skipped("--quick leaves out what needs them")),
+        _ => unless_broken(&|| testbed::drivers(&workspace)),
     });
-    steps.run("tests", || unless_broken(&|| tests.run(with_mongo, |command| effort.settings(command))));
+    steps.run("tests", || unless_broken(&|| tests.run(&with, &without, |command| effort.settings(command))));
     steps.run("doctests", || unless_broken(&|| doctests(&workspace)));
     steps.run("docs", || unless_broken(&|| docs(&workspace)));
     steps.run("example", || unless_broken(&|| example(&workspace)));

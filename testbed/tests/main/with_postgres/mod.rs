@@ -1,0 +1,7 @@
+//! Tests that run PostgreSQL.
+
+mod drivers;
+mod ends;
+mod proxy;
+mod server;
+mod shared;

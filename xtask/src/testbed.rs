@@ -1,0 +1,65 @@
+//! Databases and drivers for the tests, through the program of the crate `hub-testbed`. This one stays free of them.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use crate::process;
+use crate::steps::Report;
+use crate::workspace::Workspace;
+
+/// A database.
+#[derive(Debug)]
+pub struct Service {
+    /// What people call it.
+    name: &'static str,
+    /// What the program calls it.
+    word: &'static str,
+    /// Tests that need it are in modules of this name, in any crate.
+    pub module: &'static str,
+}
+
+/// MongoDB.
+pub const MONGO: Service = Service { name: "MongoDB", word: "mongo", module: "with_mongo::" };
+/// PostgreSQL.
+pub const POSTGRES: Service = Service { name: "PostgreSQL", word: "postgres", module: "with_postgres::" };
+
+impl Service {
+    /// Gets it, if the machine has none. The tests are built by now, and the program with them.
+    pub fn get(&self, workspace: &Workspace) -> Result<Report> {
+        let mut command = workspace.command(program(workspace)?);
+        command.args([self.word, "get"]);
+        Ok(if process::succeeds(&mut command)? {
+            Report::check(true)
+        } else {
+            Report::failed(format!("no {}: its tests were left out", self.name))
+        })
+    }
+
+    /// `command` with a server of its own, which is gone when the command is.
+    pub fn around(&self, workspace: &Workspace, command: &Command) -> Result<Command> {
+        let mut around = workspace.command(program(workspace)?);
+        around.args([self.word, "run", "--"]).arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => around.env(name, value),
+                None => around.env_remove(name),
+            };
+        }
+        Ok(around)
+    }
+}
+
+/// Gets the databases' drivers for other languages, as far as the machine has those.
+pub fn drivers(workspace: &Workspace) -> Result<Report> {
+    let mut command = workspace.command(program(workspace)?);
+    process::succeeds(command.args(["drivers", "get"])).map(Report::check)
+}
+
+/// Where building the tests has put it. `cargo run` would build its dependencies again, for another set of features.
+fn program(workspace: &Workspace) -> Result<PathBuf> {
+    let path = workspace.target().join("debug/hub-testbed");
+    ensure!(path.is_file(), "building the tests should have made {}", path.display());
+    Ok(path)
+}
