@@ -28,6 +28,7 @@ mod engine;
 mod fan;
 mod group;
 mod metrics;
+pub mod outbox;
 mod position;
 mod publish;
 mod saver;
@@ -62,8 +63,9 @@ pub use subscribe::{ById, Handed, Running, Subscribe, SubscribeGroup, Subscripti
 /// Milliseconds: since the Unix epoch, since a start, or of duration.
 pub type Millis = u64;
 
-/// The examples of the README and of the library's page compile and run.
+/// The examples of the README and of the pages on the library and the outbox compile and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/library.md")]
+#[doc = include_str!("../../../docs/outbox.md")]
 struct Pages;

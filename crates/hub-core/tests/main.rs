@@ -15,6 +15,8 @@ mod health;
 mod limits;
 #[path = "main/metrics.rs"]
 mod metrics;
+#[path = "main/outbox.rs"]
+mod outbox;
 #[path = "main/overlaps.rs"]
 mod overlaps;
 #[path = "main/settings.rs"]

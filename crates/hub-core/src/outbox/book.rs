@@ -1,0 +1,300 @@
+//! What a drainer holds, and what may go out next. No clock, no I/O.
+
+use super::drainer::OnError;
+use super::row::Row;
+use super::shares::{SLOTS, slot_of};
+use super::store::{Outcome, Settled};
+use crate::Millis;
+use foldhash::fast::RandomState;
+use hashbrown::{HashMap, HashSet};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// A claimed row on its way.
+#[derive(Debug)]
+pub struct Entry {
+    pub row: Row,
+    /// The number of the claim that it is held under.
+    pub claim: u64,
+}
+
+/// How publishing a row has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// For good.
+    Final(String),
+    /// This time; the next one is after so many milliseconds.
+    Passing(String, Millis),
+}
+
+/// The rows of a key behind the one that is out.
+#[derive(Default)]
+struct Queue {
+    /// In their order.
+    rows: VecDeque<Entry>,
+    /// One that is out, or was, had been held before: there may be others behind it.
+    waited: bool,
+}
+
+/// See the module.
+pub struct Book {
+    on_error: OnError,
+    max_attempts: u32,
+    /// Keys of which a row is out.
+    keys: HashMap<Arc<str>, Queue, RandomState>,
+    /// Keys of which a row has failed, and the database does not know yet.
+    blocked: HashSet<Arc<str>, RandomState>,
+    /// Keys whose rows behind others can go on, once what was settled is.
+    released: Vec<Arc<str>>,
+    /// What is to be told, by claim.
+    outcomes: BTreeMap<u64, Vec<Settled>>,
+    /// Rows of each slot that are not settled.
+    slots: [usize; SLOTS],
+    open: usize,
+}
+
+impl Book {
+    pub fn new(on_error: OnError, max_attempts: u32) -> Self {
+        Self {
+            on_error,
+            max_attempts,
+            keys: HashMap::default(),
+            blocked: HashSet::default(),
+            released: Vec::new(),
+            outcomes: BTreeMap::new(),
+            slots: [0; SLOTS],
+            open: 0,
+        }
+    }
+
+    /// Rows that are not settled.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Whether something of a slot is not settled.
+    pub fn is_busy(&self, slot: usize) -> bool {
+        self.slots[slot] > 0
+    }
+
+    /// Whether nothing may be claimed before more is settled: the database would give out what comes behind a failure.
+    pub fn is_blocked(&self) -> bool {
+        !self.blocked.is_empty()
+    }
+
+    /// Rows of a claim, those of a key in their order. Answers which go out at once.
+    pub fn take(&mut self, claim: u64, rows: Vec<Row>) -> Vec<Entry> {
+        let mut out = Vec::new();
+        for row in rows {
+            self.open += 1;
+            self.slots[slot_of(row.key.as_deref(), row.place.id.as_str())] += 1;
+            let key = row.key.clone();
+            let entry = Entry { row, claim };
+            match key {
+                None => out.push(entry),
+                // It failed while this was claimed.
+                Some(key) if self.blocked.contains(&key) => self.settle(entry, Outcome::Behind),
+                Some(key) => match self.keys.get_mut(&key) {
+                    Some(queue) => queue.rows.push_back(entry),
+                    None => {
+                        self.keys.insert(key, Queue { waited: entry.row.waited, ..Queue::default() });
+                        out.push(entry);
+                    }
+                },
+            }
+        }
+        out
+    }
+
+    /// A row is in the log. Answers which goes out next.
+    pub fn sent(&mut self, entry: Entry) -> Option<Entry> {
+        let key = entry.row.key.clone();
+        self.settle(entry, Outcome::Sent);
+        self.next(key?)
+    }
+
+    /// A row has failed. Answers which goes out next, if any, and whether this one is parked.
+    pub fn failed(&mut self, entry: Entry, failure: Failure) -> (Option<Entry>, bool) {
+        let key = entry.row.key.clone();
+        let (outcome, parked) = match failure {
+            Failure::Passing(error, after) if entry.row.attempts + 1 < self.max_attempts => {
+                (Outcome::Retry { after, error }, false)
+            }
+            Failure::Final(error) | Failure::Passing(error, _) => (Outcome::Parked { error }, true),
+        };
+        self.settle(entry, outcome);
+        let Some(key) = key else { return (None, parked) };
+        if parked && self.on_error == OnError::Skip {
+            return (self.next(key), true);
+        }
+        let queue = self.keys.remove(&key).unwrap_or_default();
+        queue.rows.into_iter().for_each(|behind| self.settle(behind, Outcome::Behind));
+        self.blocked.insert(key);
+        (None, parked)
+    }
+
+    /// The next row of a key. After the last one those can go on that the database keeps behind them.
+    fn next(&mut self, key: Arc<str>) -> Option<Entry> {
+        let queue = self.keys.get_mut(&key)?;
+        if let Some(next) = queue.rows.pop_front() {
+            queue.waited |= next.row.waited;
+            return Some(next);
+        }
+        if self.keys.remove(&key).is_some_and(|queue| queue.waited) {
+            self.released.push(key);
+        }
+        None
+    }
+
+    fn settle(&mut self, entry: Entry, outcome: Outcome) {
+        self.open -= 1;
+        self.slots[slot_of(entry.row.key.as_deref(), entry.row.place.id.as_str())] -= 1;
+        self.outcomes.entry(entry.claim).or_default().push(Settled { id: entry.row.place.id, outcome });
+    }
+
+    /// Gives everything back that is not out.
+    pub fn give_back(&mut self) {
+        let queued: Vec<_> = self.keys.values_mut().flat_map(|queue| queue.rows.drain(..)).collect();
+        queued.into_iter().for_each(|entry| self.settle(entry, Outcome::Returned));
+    }
+
+    /// Gives back something that was out, and did not get there.
+    pub fn give_back_one(&mut self, entry: Entry) {
+        let queue = entry.row.key.as_ref().and_then(|key| self.keys.remove(key)).unwrap_or_default();
+        queue.rows.into_iter().for_each(|entry| self.settle(entry, Outcome::Returned));
+        self.settle(entry, Outcome::Returned);
+    }
+
+    /// Gives rows of a claim back that never went out.
+    pub fn give_back_rows(&mut self, claim: u64, rows: Vec<Row>) {
+        for row in rows {
+            self.open += 1;
+            self.slots[slot_of(row.key.as_deref(), row.place.id.as_str())] += 1;
+            self.settle(Entry { row, claim }, Outcome::Returned);
+        }
+    }
+
+    /// What the database is to be told next, from the oldest claim on.
+    pub fn outcomes(&mut self) -> Option<(u64, Vec<Settled>)> {
+        self.outcomes.pop_first()
+    }
+
+    /// Everything that was settled is known, and nothing is being claimed: what was blocked is the database's to hold up.
+    pub fn unblock(&mut self) {
+        if self.outcomes.is_empty() {
+            self.blocked.clear();
+        }
+    }
+
+    /// Whether there is something to tell.
+    pub fn has_outcomes(&self) -> bool {
+        !self.outcomes.is_empty()
+    }
+
+    /// Keys whose rows behind others can go on.
+    pub fn released(&mut self) -> Vec<Arc<str>> {
+        std::mem::take(&mut self.released)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::outbox::{Micros, Place};
+    use hub_proto::Error;
+
+    fn row(key: Option<&str>, at: Micros) -> Row {
+        let place = Place { ord: None, at, id: at.to_string().as_str().into() };
+        let event = Err(Error::bad_request("nobody looks at it here"));
+        Row { key: key.map(Arc::from), place, attempts: 0, waited: false, event }
+    }
+
+    fn names(entries: &[Entry]) -> Vec<Micros> {
+        entries.iter().map(|entry| entry.row.place.at).collect()
+    }
+
+    fn told(book: &mut Book) -> Vec<(String, Outcome)> {
+        let mut told = Vec::new();
+        while let Some((_, settled)) = book.outcomes() {
+            told.extend(settled.into_iter().map(|it| (it.id.to_string(), it.outcome)));
+        }
+        told
+    }
+
+    fn only<T: std::fmt::Debug>(mut them: Vec<T>) -> T {
+        assert_eq!(them.len(), 1, "{them:?}");
+        them.remove(0)
+    }
+
+    #[test]
+    fn rows_of_a_key_go_out_one_by_one_and_others_at_once() {
+        let mut book = Book::new(OnError::Hold, 10);
+        let rows = vec![row(Some("a"), 1), row(None, 2), row(Some("a"), 3), row(Some("b"), 4), row(None, 5)];
+        let mut out = book.take(1, rows);
+        assert_eq!(names(&out), [1, 2, 4, 5]);
+        let next = book.sent(out.remove(0)).unwrap();
+        assert_eq!(next.row.place.at, 3);
+        // A later claim queues behind.
+        assert!(book.take(2, vec![row(Some("a"), 6)]).is_empty());
+        let last = book.sent(next).unwrap();
+        assert_eq!(last.row.place.at, 6);
+        assert!(book.sent(last).is_none());
+        assert_eq!(names(&book.take(3, vec![row(Some("a"), 7)])), [7]);
+    }
+
+    #[test]
+    fn a_failure_holds_back_its_key_and_nothing_else() {
+        let mut book = Book::new(OnError::Hold, 2);
+        let mut out = book.take(1, vec![row(Some("a"), 1), row(Some("a"), 2), row(Some("b"), 3)]);
+        let (next, parked) = book.failed(out.remove(0), Failure::Passing("no".into(), 70));
+        assert!(next.is_none() && !parked && book.is_blocked());
+        // What was claimed before the database knew of it.
+        assert!(book.take(2, vec![row(Some("a"), 4)]).is_empty());
+        assert!(book.sent(out.remove(0)).is_none());
+        let retry = Outcome::Retry { after: 70, error: "no".into() };
+        let behind = |name: &str| (name.to_owned(), Outcome::Behind);
+        assert_eq!(
+            told(&mut book),
+            [("1".to_owned(), retry), behind("2"), ("3".to_owned(), Outcome::Sent), behind("4")]
+        );
+        book.unblock();
+        assert!(!book.is_blocked());
+        // The next time it is enough.
+        let again = Row { attempts: 1, waited: true, ..row(Some("a"), 1) };
+        let entry = only(book.take(3, vec![again]));
+        let (next, parked) = book.failed(entry, Failure::Passing("no".into(), 70));
+        assert!(next.is_none() && parked && book.released().is_empty());
+        assert_eq!(told(&mut book), [("1".to_owned(), Outcome::Parked { error: "no".into() })]);
+        assert_eq!((book.open(), (0..SLOTS).any(|slot| book.is_busy(slot))), (0, false));
+    }
+
+    #[test]
+    fn skipping_lets_the_key_go_on_once_the_row_is_parked() {
+        let mut book = Book::new(OnError::Skip, 2);
+        let rows = vec![Row { waited: true, ..row(Some("a"), 1) }, row(Some("a"), 2)];
+        let entry = only(book.take(1, rows));
+        let (next, parked) = book.failed(entry, Failure::Final("never".into()));
+        let next = next.unwrap();
+        assert_eq!((next.row.place.at, parked), (2, true));
+        assert!(book.released().is_empty());
+        assert!(book.sent(next).is_none());
+        assert_eq!(book.released(), [Arc::from("a")], "others may be behind it since the first one waited");
+        assert!(!book.is_blocked());
+    }
+
+    #[test]
+    fn who_stops_gives_back_what_is_not_out() {
+        let mut book = Book::new(OnError::Hold, 2);
+        let mut out =
+            book.take(1, vec![row(Some("a"), 1), row(Some("a"), 2), row(Some("b"), 3), row(Some("b"), 4)]);
+        book.give_back();
+        assert_eq!(book.open(), 2);
+        book.give_back_one(out.pop().unwrap());
+        assert!(book.sent(out.pop().unwrap()).is_none());
+        let mut told = told(&mut book);
+        told.sort_by(|a, b| a.0.cmp(&b.0));
+        let outcomes: Vec<_> = told.into_iter().map(|(_, outcome)| outcome).collect();
+        assert_eq!(outcomes, [Outcome::Sent, Outcome::Returned, Outcome::Returned, Outcome::Returned]);
+    }
+}

@@ -1,0 +1,754 @@
+//! The loop of a drainer. Claiming, publishing and settling overlap: while one batch goes out, the next is claimed and the
+//! one before is marked.
+
+mod house;
+mod plan;
+
+use super::book::{Book, Entry, Failure};
+use super::publisher::Publisher;
+use super::row::{Place, Row};
+use super::shares::{Shares, slot_of};
+use super::store::{Claim, OutboxStore, Settled, Woken};
+use crate::store::{StoreError, StoreResult};
+use crate::{Clock, Millis, SystemClock};
+use hub_proto::{Code, Error, IdGenerator};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Batches that a drainer holds at once, at most.
+const BATCHES: usize = 4;
+/// The first wait after a failure that counts, and the longest.
+const BACKOFF: (Millis, Millis) = (500, 60_000);
+/// The same while the hub is away, or the database.
+const AWAY: (Millis, Millis) = (50, 5_000);
+/// How long a drainer that stops waits for what is out.
+const GRACE: Duration = Duration::from_secs(3);
+/// What a parked row does to its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnError {
+    /// Later rows wait until somebody has looked at it.
+    #[default]
+    Hold,
+    /// Later rows go on.
+    Skip,
+}
+
+/// How a drainer works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrainerOptions {
+    /// Rows of one claim.
+    pub batch_size: usize,
+    /// How long a claim holds, and how long a drainer that says nothing is taken to be alive, in milliseconds.
+    pub lease: Millis,
+    /// What it calls itself. Something random is added: several processes may run with the same settings.
+    pub worker: String,
+    /// How often it looks for rows if nothing wakes it, in milliseconds.
+    pub interval: Millis,
+    /// Failures that park a row.
+    pub max_attempts: u32,
+    /// How long sent rows are kept, in milliseconds.
+    pub keep_sent: Millis,
+    /// What a parked row does to its key.
+    pub on_error: OnError,
+}
+
+impl Default for DrainerOptions {
+    fn default() -> Self {
+        Self {
+            batch_size: 100,
+            lease: 30_000,
+            worker: String::new(),
+            interval: 250,
+            max_attempts: 10,
+            keep_sent: 24 * 3_600_000,
+            on_error: OnError::Hold,
+        }
+    }
+}
+
+/// What a drainer has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// Rows that were published.
+    pub sent: u64,
+    /// Rows that were parked.
+    pub parked: u64,
+    /// Failures after which rows wait.
+    pub retried: u64,
+    /// How often it had to begin anew.
+    pub resets: u64,
+}
+
+/// What a drainer has done so far, for those who watch it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    sent: AtomicU64,
+    parked: AtomicU64,
+    retried: AtomicU64,
+    resets: AtomicU64,
+}
+
+impl Progress {
+    /// As it stands.
+    pub fn drained(&self) -> Drained {
+        let [sent, parked, retried, resets] =
+            [&self.sent, &self.parked, &self.retried, &self.resets].map(|count| count.load(Relaxed));
+        Drained { sent, parked, retried, resets }
+    }
+}
+
+/// Publishes the rows of an outbox, together with any number of others.
+pub struct Drainer {
+    store: Arc<dyn OutboxStore>,
+    publisher: Arc<dyn Publisher>,
+    options: DrainerOptions,
+    clock: Arc<dyn Clock>,
+    /// What it is called, and the how manieth time it began.
+    name: String,
+    lives: u64,
+    me: Arc<str>,
+    claims: u64,
+    book: Book,
+    shares: Shares,
+    /// Until when it may take itself for alive, on the steady clock.
+    alive_until: Millis,
+    /// What is to go out when the hub is there again.
+    again: VecDeque<Entry>,
+    away: Option<Away>,
+    work: JoinSet<Done>,
+    out: usize,
+    /// The slots of a claim that is under way.
+    claiming: Option<Vec<bool>>,
+    settling: bool,
+    /// Somebody waits for news, or there never are any.
+    listening: bool,
+    /// There may be more to claim.
+    hungry: bool,
+    /// How far fresh rows have been looked at, and whether any were found since the beginning.
+    seen: Option<Place>,
+    found: bool,
+    /// Somebody keeps house.
+    tidying: bool,
+    /// Nothing is claimed any more, because nobody knows what the last claim took: what is out is settled, and then it
+    /// begins anew.
+    winding_down: Option<StoreError>,
+    /// Names that it had, under which others may still look for it.
+    former: Vec<Arc<str>>,
+    /// The database did not answer the last time.
+    troubled: bool,
+    progress: Arc<Progress>,
+    luck: Luck,
+}
+
+/// The hub takes no events at the moment.
+#[derive(Clone, Copy)]
+struct Away {
+    /// When it is tried again; somebody tries if this is empty.
+    until: Option<Instant>,
+    tries: u32,
+}
+
+/// Something that ran beside the loop has ended.
+enum Done {
+    Published(Box<Entry>, Result<(), Error>),
+    Claimed(StoreResult<plan::Plan>),
+    Settled(StoreResult<bool>),
+    News(StoreResult<Woken>),
+    Tidied(StoreResult<()>),
+}
+
+/// Why a drainer begins anew.
+enum Reset {
+    /// Somebody else may have its rows by now.
+    Late,
+    /// Somebody else has them.
+    Fenced,
+    /// The database does not answer.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Reset {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Drainer {
+    /// A drainer of an outbox.
+    pub fn new(store: Arc<dyn OutboxStore>, publisher: Arc<dyn Publisher>, options: DrainerOptions) -> Self {
+        let random = IdGenerator::new().next(SystemClock::new().wall()).to_string();
+        let own = if options.worker.is_empty() { "drainer" } else { &options.worker };
+        let name = format!("{own}-{}", &random[24..]);
+        Self {
+            book: Book::new(options.on_error, options.max_attempts.max(1)),
+            luck: Luck::new(if options.worker.is_empty() { &name } else { &options.worker }),
+            store,
+            publisher,
+            options,
+            clock: Arc::new(SystemClock::new()),
+            me: name.as_str().into(),
+            name,
+            lives: 0,
+            claims: 0,
+            shares: Shares::default(),
+            alive_until: 0,
+            again: VecDeque::new(),
+            away: None,
+            work: JoinSet::new(),
+            out: 0,
+            claiming: None,
+            settling: false,
+            listening: false,
+            hungry: true,
+            seen: None,
+            found: false,
+            tidying: false,
+            winding_down: None,
+            former: Vec::new(),
+            troubled: false,
+            progress: Arc::default(),
+        }
+    }
+
+    /// Another clock, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What it has done so far, also while it runs.
+    pub fn progress(&self) -> Arc<Progress> {
+        self.progress.clone()
+    }
+
+    /// Works until it is told to stop. Then it waits for what is out, gives back what it holds, and leaves.
+    pub async fn run(mut self, stop: CancellationToken) -> Drained {
+        let mut failures = 0;
+        while !stop.is_cancelled() {
+            let began = Instant::now();
+            let why = match self.live(&stop).await {
+                Ok(()) => break,
+                Err(why) => why,
+            };
+            if began.elapsed() > Duration::from_millis(self.options.lease) {
+                failures = 0;
+            }
+            let outbox = self.store.name();
+            match &why {
+                Reset::Late => tracing::warn!(outbox, "a drainer was away for too long; it begins anew"),
+                Reset::Fenced => {
+                    tracing::warn!(outbox, "others have taken rows over from a drainer; it begins anew");
+                }
+                Reset::Store(error) if failures == 0 => {
+                    tracing::warn!(outbox, %error, "an outbox cannot be reached; trying again");
+                }
+                Reset::Store(error) => tracing::debug!(outbox, %error, "an outbox cannot be reached"),
+            }
+            self.begin_anew();
+            let wait = self.luck.wait(AWAY, failures);
+            failures += 1;
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+        self.leave().await;
+        self.progress.drained()
+    }
+
+    /// Lets go of everything. What it held is found under a name that nobody has any more.
+    fn begin_anew(&mut self) {
+        self.progress.resets.fetch_add(1, Relaxed);
+        self.lives += 1;
+        let me = format!("{}+{}", self.name, self.lives).as_str().into();
+        self.former.push(std::mem::replace(&mut self.me, me));
+        self.winding_down = None;
+        self.work = JoinSet::new();
+        self.book = Book::new(self.options.on_error, self.options.max_attempts.max(1));
+        self.again.clear();
+        (self.out, self.claiming, self.settling) = (0, None, false);
+        (self.listening, self.tidying) = (false, false);
+        (self.hungry, self.seen, self.found) = (true, None, false);
+        self.away = None;
+        self.shares = Shares::default();
+    }
+
+    /// One life: from joining to a stop, or to something that makes it begin anew.
+    async fn live(&mut self, stop: &CancellationToken) -> Result<(), Reset> {
+        self.attend().await?;
+        let third = Duration::from_millis((self.options.lease / 3).max(1));
+        let mut attend = tokio::time::interval_at(Instant::now() + third, third);
+        let mut look = tokio::time::interval(Duration::from_millis(self.options.interval.max(1)));
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut looks = 0_u64;
+        self.listen();
+        loop {
+            self.step()?;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                Some(done) = self.work.join_next() => {
+                    // One that panicked is found by its lease.
+                    let Ok(done) = done else { return Err(Reset::Late) };
+                    self.done(done)?;
+                }
+                _ = attend.tick() => {
+                    let tended = self.tend().await;
+                    self.pass_over(tended)?;
+                }
+                _ = look.tick() => {
+                    self.hungry = true;
+                    looks += 1;
+                    if looks.is_multiple_of(4) {
+                        let requeued = self.store.requeue_expired().await;
+                        self.pass_over(requeued.map(drop).map_err(Reset::Store))?;
+                    }
+                    if !self.listening {
+                        self.listen();
+                    }
+                }
+                () = until(self.away.and_then(|away| away.until)) => self.probe(),
+            }
+        }
+    }
+
+    /// A database that does not answer is asked again the next time, for as long as the leases hold.
+    fn pass_over(&mut self, done: Result<(), Reset>) -> Result<(), Reset> {
+        match done {
+            Err(Reset::Store(error)) => {
+                let outbox = self.store.name();
+                if !std::mem::replace(&mut self.troubled, true) {
+                    tracing::warn!(outbox, %error, "an outbox does not answer; trying again");
+                }
+                Ok(())
+            }
+            Ok(()) => {
+                self.troubled = false;
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Keeps what it holds, and looks after the rest.
+    async fn tend(&mut self) -> Result<(), Reset> {
+        let asked = self.clock.steady();
+        self.store.renew(&self.me, self.options.lease).await?;
+        self.attend().await?;
+        self.alive_until = self.alive_until.min(asked + self.options.lease);
+        self.keep_house();
+        Ok(())
+    }
+
+    /// Starts whatever can be started.
+    fn step(&mut self) -> Result<(), Reset> {
+        self.check_alive()?;
+        if self.winding_down.is_some() && !self.settling && self.out == 0 && !self.book.has_outcomes() {
+            return Err(self.winding_down.take().map_or(Reset::Late, Reset::Store));
+        }
+        if !self.settling
+            && let Some((number, settled)) = self.book.outcomes()
+        {
+            self.settling = true;
+            let (store, claim) = (self.store.clone(), Claim { worker: self.me.clone(), number });
+            let (released, batch) = (self.released(), self.options.batch_size);
+            self.work
+                .spawn(async move { Done::Settled(settle(&*store, claim, settled, released, batch).await) });
+        }
+        if self.claiming.is_none() && !self.settling {
+            self.book.unblock();
+        }
+        let room = (BATCHES * self.options.batch_size).saturating_sub(self.book.open());
+        let batch = self.options.batch_size.max(1);
+        let may_claim = self.hungry && self.winding_down.is_none();
+        if may_claim
+            && self.claiming.is_none()
+            && self.away.is_none()
+            && !self.book.is_blocked()
+            && room >= batch
+        {
+            let slots = self.slots_to_claim();
+            self.claiming = Some(slots.clone());
+            self.claims += 1;
+            let plan = plan::Ask {
+                claim: Claim { worker: self.me.clone(), number: self.claims },
+                batch,
+                lease: self.options.lease,
+                asked: self.clock.steady(),
+                parked: self.options.on_error == OnError::Hold,
+                slots,
+                seen: self.seen.take(),
+            };
+            let store = self.store.clone();
+            self.work.spawn(async move { Done::Claimed(plan::claim(&*store, plan).await) });
+        }
+        Ok(())
+    }
+
+    /// Keys whose rows behind others can go on, once what is told now is known: if nothing is left to tell.
+    fn released(&mut self) -> Vec<Arc<str>> {
+        if self.book.has_outcomes() { Vec::new() } else { self.book.released() }
+    }
+
+    /// The slots that are this drainer's, without those that it is about to give up.
+    fn slots_to_claim(&self) -> Vec<bool> {
+        let mut surplus = self.shares.surplus(&self.me);
+        let mut slots: Vec<bool> =
+            (0..self.shares.slots.len()).map(|slot| self.shares.has(&self.me, slot)).collect();
+        for mine in slots.iter_mut().filter(|mine| **mine) {
+            if surplus == 0 {
+                break;
+            }
+            *mine = false;
+            surplus -= 1;
+        }
+        slots
+    }
+
+    fn done(&mut self, done: Done) -> Result<(), Reset> {
+        // Before anything goes out because of it.
+        self.check_alive()?;
+        match done {
+            Done::Published(entry, answer) => {
+                self.out -= 1;
+                self.published(*entry, answer);
+            }
+            Done::Claimed(plan) => {
+                self.claiming = None;
+                let plan::Plan { claim, asked, rows, overtaking, more, seen } = match plan {
+                    Ok(plan) => plan,
+                    Err(error) => {
+                        self.give_back();
+                        self.winding_down = Some(error);
+                        return Ok(());
+                    }
+                };
+                self.found |= !rows.is_empty();
+                // With nothing of its own from the beginning to the end, it looks again when it is time.
+                self.hungry = more && (self.found || seen.is_some());
+                self.found &= seen.is_some();
+                self.seen = seen;
+                self.alive_until = self.alive_until.min(asked + self.options.lease);
+                self.check_alive()?;
+                self.book.give_back_rows(claim.number, overtaking);
+                let entries = self.book.take(claim.number, rows);
+                self.again.extend(entries);
+                self.send_all();
+            }
+            Done::Settled(all) => {
+                self.settling = false;
+                if !all? {
+                    return Err(Reset::Fenced);
+                }
+            }
+            Done::Tidied(done) => {
+                self.tidying = false;
+                self.pass_over(done.map_err(Reset::Store))?;
+            }
+            Done::News(woken) => match woken {
+                Ok(Woken::News) => {
+                    self.hungry = true;
+                    self.listen();
+                }
+                Ok(Woken::Never) => {}
+                // It is asked again when it is time to look.
+                Err(error) => {
+                    self.listening = false;
+                    self.pass_over(Err(Reset::Store(error)))?;
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// A drainer that is late may not act: others have its rows, or are about to.
+    fn check_alive(&self) -> Result<(), Reset> {
+        match self.clock.steady() + self.options.lease / 6 < self.alive_until {
+            true => Ok(()),
+            false => Err(Reset::Late),
+        }
+    }
+
+    fn listen(&mut self) {
+        self.listening = true;
+        let store = self.store.clone();
+        self.work.spawn(async move { Done::News(store.news().await) });
+    }
+
+    // ---- publishing ----
+
+    fn send_all(&mut self) {
+        while self.away.is_none()
+            && let Some(entry) = self.again.pop_front()
+        {
+            self.send(entry);
+        }
+    }
+
+    fn send(&mut self, entry: Entry) {
+        let event = entry.row.event.clone();
+        let publisher = self.publisher.clone();
+        self.out += 1;
+        self.work.spawn(async move {
+            let answer = match event {
+                Ok(event) => publisher.publish(event).await,
+                Err(error) => Err(error),
+            };
+            Done::Published(Box::new(entry), answer)
+        });
+    }
+
+    fn published(&mut self, entry: Entry, answer: Result<(), Error>) {
+        let failure = answer.err().map(|error| (class(&error), error));
+        if let Some((Class::Away, error)) = failure {
+            self.was_away(&error);
+            return match self.winding_down {
+                Some(_) => self.book.give_back_one(entry),
+                // Another one is tried first the next time: it may be this one's topic that has had enough.
+                None => self.again.push_back(entry),
+            };
+        }
+        // Whatever it says, it is there.
+        self.away = None;
+        match failure {
+            None => {
+                self.progress.sent.fetch_add(1, Relaxed);
+                let next = self.book.sent(entry);
+                self.go_on_with(next);
+            }
+            Some((Class::Passing, error)) => {
+                let wait = self.luck.wait(BACKOFF, entry.row.attempts);
+                let wait = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
+                self.failed(entry, &error, Failure::Passing(error.to_string(), wait));
+            }
+            Some((_, error)) => self.failed(entry, &error, Failure::Final(error.to_string())),
+        }
+    }
+
+    /// The hub is away, and is waited for. Several answers that come together count once.
+    fn was_away(&mut self, error: &Error) {
+        let tries = match self.away {
+            Some(Away { until: Some(_), .. }) => return,
+            Some(Away { until: None, tries }) => tries + 1,
+            None => {
+                let outbox = self.store.name();
+                tracing::warn!(outbox, %error, "the hub takes no events at the moment; they wait");
+                0
+            }
+        };
+        let asked = Duration::from_millis(error.retry_after_ms.unwrap_or(0));
+        self.away =
+            Some(Away { until: Some(Instant::now() + self.luck.wait(AWAY, tries).max(asked)), tries });
+    }
+
+    fn failed(&mut self, entry: Entry, error: &Error, failure: Failure) {
+        let Row { key, place, attempts, .. } = &entry.row;
+        let (row, key, attempts) = (place.id.clone(), key.clone(), attempts + 1);
+        let (next, parked) = self.book.failed(entry, failure);
+        if parked {
+            self.progress.parked.fetch_add(1, Relaxed);
+            let outbox = self.store.name();
+            let holds = key.is_some() && self.options.on_error == OnError::Hold;
+            let then = if holds { "later rows of its key wait until it is retried" } else { "others go on" };
+            tracing::warn!(outbox, %row, key = key.as_deref(), attempts, %error, "a row of the outbox is parked; {then}");
+        } else {
+            self.progress.retried.fetch_add(1, Relaxed);
+        }
+        self.go_on_with(next);
+    }
+
+    fn go_on_with(&mut self, next: Option<Entry>) {
+        match (next, &self.winding_down) {
+            (Some(entry), Some(_)) => self.book.give_back_one(entry),
+            (next, _) => self.again.extend(next),
+        }
+        self.send_all();
+    }
+
+    /// Tries whether the hub is there again, with one event.
+    fn probe(&mut self) {
+        let tries = self.away.map_or(0, |away| away.tries);
+        self.away = None;
+        if let Some(entry) = self.again.pop_front() {
+            self.away = Some(Away { until: None, tries });
+            self.send(entry);
+        }
+    }
+
+    // ---- others ----
+
+    /// Whether it has rows of a slot, or may have some in a moment.
+    fn is_busy(&self, slot: usize) -> bool {
+        self.book.is_busy(slot)
+            || self.claiming.as_ref().is_some_and(|slots| slots.get(slot).is_some_and(|asked| *asked))
+    }
+
+    /// Says that it is alive, and takes its part of the slots.
+    async fn attend(&mut self) -> Result<(), Reset> {
+        loop {
+            let asked = self.clock.steady();
+            let (mut shares, version, now) = self.store.shares().await?;
+            let joining = self.shares.workers.is_empty();
+            self.former.iter().for_each(|former| shares.leave(former));
+            let change = shares.attend(&self.me, now, self.options.lease, |slot| self.is_busy(slot));
+            if change.joined && !joining {
+                return Err(Reset::Fenced);
+            }
+            // What is given up is so from now on: whether it was is not known if the answer is lost.
+            for (slot, shared) in self.shares.slots.iter_mut().zip(&shares.slots) {
+                if shared.as_ref() != Some(&self.me) {
+                    *slot = None;
+                }
+            }
+            if !self.store.share(&shares, version).await? {
+                continue;
+            }
+            let alive: Vec<_> = shares.workers.keys().cloned().collect();
+            self.shares = shares;
+            self.alive_until = asked + self.options.lease;
+            if joining || !change.dead.is_empty() {
+                self.store.take_from_all_but(&alive).await?;
+            }
+            self.former.clear();
+            return Ok(());
+        }
+    }
+
+    /// What nobody waits for.
+    fn keep_house(&mut self) {
+        if std::mem::replace(&mut self.tidying, true) {
+            return;
+        }
+        let (store, me, shares) = (self.store.clone(), self.me.clone(), self.shares.clone());
+        let (keep, on_error, batch) =
+            (self.options.keep_sent, self.options.on_error, self.options.batch_size);
+        self.work.spawn(async move {
+            let is_mine = |key: &str| shares.has(&me, slot_of(Some(key), ""));
+            Done::Tidied(house::keep(&*store, &me, is_mine, house::Rules { keep, on_error, batch }).await)
+        });
+    }
+
+    // ---- the end ----
+
+    /// Gives everything back that is not out.
+    fn give_back(&mut self) {
+        self.book.give_back();
+        for entry in std::mem::take(&mut self.again) {
+            self.book.give_back_one(entry);
+        }
+    }
+
+    async fn leave(&mut self) {
+        let by = Instant::now() + GRACE;
+        self.give_back();
+        while self.out > 0 || self.claiming.is_some() || self.settling {
+            let Ok(Some(Ok(done))) = tokio::time::timeout_at(by, self.work.join_next()).await else { break };
+            match done {
+                Done::Published(entry, Ok(())) => {
+                    self.out -= 1;
+                    self.progress.sent.fetch_add(1, Relaxed);
+                    let next = self.book.sent(*entry);
+                    next.into_iter().for_each(|entry| self.book.give_back_one(entry));
+                }
+                Done::Published(entry, Err(_)) => {
+                    self.out -= 1;
+                    self.book.give_back_one(*entry);
+                }
+                Done::Claimed(plan) => {
+                    self.claiming = None;
+                    if let Ok(plan) = plan {
+                        self.book.give_back_rows(plan.claim.number, plan.overtaking);
+                        let entries = self.book.take(plan.claim.number, plan.rows);
+                        entries.into_iter().for_each(|entry| self.book.give_back_one(entry));
+                        self.book.give_back();
+                    }
+                }
+                Done::Settled(_) => self.settling = false,
+                Done::News(_) | Done::Tidied(_) => {}
+            }
+        }
+        if let Err(error) = self.say_goodbye().await {
+            tracing::debug!(outbox = self.store.name(), %error, "a drainer left without a word; its lease runs out");
+        }
+    }
+
+    async fn say_goodbye(&mut self) -> StoreResult<()> {
+        while let Some((number, settled)) = self.book.outcomes() {
+            let claim = Claim { worker: self.me.clone(), number };
+            let released = self.released();
+            settle(&*self.store, claim, settled, released, self.options.batch_size).await?;
+        }
+        loop {
+            let (mut shares, version, _) = self.store.shares().await?;
+            self.former.iter().chain([&self.me]).for_each(|name| shares.leave(name));
+            if self.store.share(&shares, version).await? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Tells the database what became of rows. Answers whether all were still held.
+async fn settle(
+    store: &dyn OutboxStore,
+    claim: Claim,
+    settled: Vec<Settled>,
+    released: Vec<Arc<str>>,
+    batch: usize,
+) -> StoreResult<bool> {
+    let held = store.settle(&claim, &settled).await?;
+    if !released.is_empty() {
+        store.release(&released, batch).await?;
+    }
+    Ok(held == settled.len() as u64)
+}
+
+/// What a failure means for the row.
+enum Class {
+    /// Nothing: the hub was not there, or had enough.
+    Away,
+    /// It will never be taken as it is.
+    Final,
+    /// Who knows.
+    Passing,
+}
+
+fn class(error: &Error) -> Class {
+    match error.code {
+        Code::Unavailable | Code::RateLimited => Class::Away,
+        Code::Forbidden | Code::TooLarge | Code::IdConflict | Code::BadRequest => Class::Final,
+        _ => Class::Passing,
+    }
+}
+
+/// Waits until then; for ever without a time.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Spreads waits, so that drainers do not come all at once.
+struct Luck(u64);
+
+impl Luck {
+    fn new(name: &str) -> Self {
+        Self(name.bytes().fold(1, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte))))
+    }
+
+    /// Between a half and the whole of a wait that doubles with each try.
+    fn wait(&mut self, (first, longest): (Millis, Millis), tries: u32) -> Duration {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let whole = first.saturating_mul(1 << tries.min(16)).min(longest);
+        Duration::from_millis(whole / 2 + (self.0 >> 33) % (whole / 2 + 1))
+    }
+}

@@ -1,0 +1,219 @@
+//! Choosing and claiming rows, in a number of calls that does not grow with them.
+
+use crate::Millis;
+use crate::outbox::row::{Place, Ready, Row, RowId};
+use crate::outbox::shares::slot_of;
+use crate::outbox::store::{Claim, Holding, OutboxStore};
+use crate::store::StoreResult;
+use foldhash::fast::RandomState;
+use hashbrown::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Pages of rows that are looked at for one claim: others' rows are among them.
+const PAGES: usize = 8;
+
+/// What a claim is to be.
+pub(super) struct Ask {
+    pub claim: Claim,
+    pub batch: usize,
+    pub lease: Millis,
+    /// When it was begun, on the steady clock.
+    pub asked: Millis,
+    /// Whether parked rows hold others up.
+    pub parked: bool,
+    /// Whose slots these are.
+    pub slots: Vec<bool>,
+    /// How far fresh rows have been looked at; from the beginning if this is empty.
+    pub seen: Option<Place>,
+}
+
+/// What came of it.
+pub(super) struct Plan {
+    pub claim: Claim,
+    pub asked: Millis,
+    /// Those of a key in their order.
+    pub rows: Vec<Row>,
+    /// Rows that were claimed, and an earlier one of their key was not: they go back.
+    pub overtaking: Vec<Row>,
+    /// There may be more.
+    pub more: bool,
+    /// How far fresh rows have been looked at.
+    pub seen: Option<Place>,
+}
+
+pub(super) async fn claim(store: &dyn OutboxStore, ask: Ask) -> StoreResult<Plan> {
+    let Found { mut rows, from_start, more, mut seen, reached } = find(store, &ask).await?;
+    let Ask { claim, batch, lease, asked, parked, .. } = ask;
+    add_earlier(store, &mut rows, batch, from_start).await?;
+    let held = held_up(store, &claim.worker, &rows, parked).await?;
+    if !held.is_empty() {
+        store.put_behind(&held).await?;
+        let held: HashSet<&RowId, RandomState> = held.iter().collect();
+        rows.retain(|row| !held.contains(&row.place.id));
+    }
+    let ids: Vec<RowId> = rows.iter().map(|row| row.place.id.clone()).collect();
+    let mut claimed = if ids.is_empty() { Vec::new() } else { store.claim(&claim, &ids, lease).await? };
+    if claimed.is_empty() && held.is_empty() {
+        // What cannot be claimed is not to be found again and again.
+        seen = reached;
+    }
+    // Without keys they go as they were written, too.
+    claimed.sort_by(|a, b| a.place.in_time().cmp(&b.place.in_time()));
+    let (overtaking, claimed) = split_overtaking(&rows, claimed);
+    Ok(Plan { claim, asked, rows: in_order(claimed), overtaking, more, seen })
+}
+
+/// Takes those out of which an earlier one of the same key was asked for and not given: somebody else has it in hand.
+fn split_overtaking(asked: &[Ready], claimed: Vec<Row>) -> (Vec<Row>, Vec<Row>) {
+    if asked.len() == claimed.len() {
+        return (Vec::new(), claimed);
+    }
+    let given: HashSet<&RowId, RandomState> = claimed.iter().map(|row| &row.place.id).collect();
+    let mut missing: HashMap<Arc<str>, Place, RandomState> = HashMap::default();
+    for row in asked.iter().filter(|row| !given.contains(&row.place.id)) {
+        let Some(key) = &row.key else { continue };
+        let first = missing.entry(key.clone()).or_insert_with(|| row.place.clone());
+        if row.place < *first {
+            *first = row.place.clone();
+        }
+    }
+    drop(given);
+    claimed.into_iter().partition(|row| {
+        let missing = row.key.as_ref().and_then(|key| missing.get(key));
+        missing.is_some_and(|missing| *missing < row.place)
+    })
+}
+
+/// Rows of our slots that are due or fresh.
+struct Found {
+    rows: Vec<Ready>,
+    /// They are all fresh, and everything fresh before the last one was looked at.
+    from_start: bool,
+    more: bool,
+    seen: Option<Place>,
+    /// The last fresh row that was looked at.
+    reached: Option<Place>,
+}
+
+async fn find(store: &dyn OutboxStore, ask: &Ask) -> StoreResult<Found> {
+    let Ask { batch, slots, seen, .. } = ask;
+    let ours =
+        |row: &Ready| slots.get(slot_of(row.key.as_deref(), row.place.id.as_str())).is_some_and(|ours| *ours);
+    let share = slots.iter().filter(|ours| **ours).count();
+    if share == 0 {
+        return Ok(Found { rows: Vec::new(), from_start: true, more: false, seen: None, reached: None });
+    }
+    // Of which a part is ours.
+    let page = (batch * slots.len() / share).min(batch * PAGES);
+    let mut due = store.due(page).await?;
+    let more_due = due.len() == page;
+    if more_due && !due.iter().any(ours) {
+        // Those of others are in the way.
+        due = store.due(page * PAGES).await?;
+    }
+    let from_start = seen.is_none() && due.is_empty();
+    let rows = due.into_iter().filter(ours).collect();
+    let mut found = Found { rows, from_start, more: true, seen: seen.clone(), reached: seen.clone() };
+    for turn in 0..PAGES {
+        if found.rows.len() >= *batch {
+            break;
+        }
+        // Between two pages rows may have come whose place is on the one before.
+        found.from_start &= turn == 0;
+        let fresh = store.fresh(found.reached.as_ref(), page).await?;
+        // Those after the end are at the beginning, the next time.
+        found.reached = fresh.last().map(|row| row.place.clone()).filter(|_| fresh.len() == page);
+        found.rows.extend(fresh.into_iter().filter(ours));
+        if found.reached.is_none() {
+            (found.more, found.seen) = (more_due, None);
+            return Ok(found);
+        }
+    }
+    // From the beginning again, where rows that commit late are; unless others' rows were in the way there.
+    let is_in_the_way = seen.is_some() || found.rows.len() < *batch;
+    found.seen = found.reached.clone().filter(|_| is_in_the_way);
+    Ok(found)
+}
+
+/// A batch is found by time, from somewhere on. Rows of the same keys may come before what was found of those.
+async fn add_earlier(
+    store: &dyn OutboxStore,
+    found: &mut Vec<Ready>,
+    batch: usize,
+    from_start: bool,
+) -> StoreResult<()> {
+    let mut last: HashMap<Arc<str>, Place, RandomState> = HashMap::default();
+    for row in found.iter().filter(|row| !from_start || row.place.ord.is_some()) {
+        let Some(key) = &row.key else { continue };
+        let last = last.entry(key.clone()).or_insert_with(|| row.place.clone());
+        if *last < row.place {
+            *last = row.place.clone();
+        }
+    }
+    if last.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<_> = last.into_iter().collect();
+    let earlier = store.fresh_before(&keys, batch).await?;
+    // Of a key that has more than were asked for the last ones wait for another time.
+    let mut known: HashMap<&str, (usize, &Place), RandomState> = HashMap::default();
+    for row in &earlier {
+        let Some(key) = row.key.as_deref() else { continue };
+        let (count, last) = known.entry(key).or_insert((0, &row.place));
+        (*count, *last) = (*count + 1, &row.place);
+    }
+    found.retain(|row| {
+        let known = row.key.as_deref().and_then(|key| known.get(key));
+        known.is_none_or(|(count, last)| *count < batch || row.place <= **last)
+    });
+    drop(known);
+    let mut there: HashSet<RowId, RandomState> = found.iter().map(|row| row.place.id.clone()).collect();
+    found.extend(earlier.into_iter().filter(|row| there.insert(row.place.id.clone())));
+    Ok(())
+}
+
+/// Those that have to wait for an earlier row of their key.
+async fn held_up(
+    store: &dyn OutboxStore,
+    worker: &str,
+    found: &[Ready],
+    parked: bool,
+) -> StoreResult<Vec<RowId>> {
+    let keys: HashSet<&Arc<str>, RandomState> = found.iter().filter_map(|row| row.key.as_ref()).collect();
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys: Vec<_> = keys.into_iter().cloned().collect();
+    let holding = store.holding(&keys, Holding { worker, parked, behind: true }).await?;
+    let there: HashSet<&RowId, RandomState> = found.iter().map(|row| &row.place.id).collect();
+    let mut first: HashMap<&str, &Place, RandomState> = HashMap::default();
+    for row in holding.iter().filter(|row| !there.contains(&row.place.id)) {
+        let Some(key) = row.key.as_deref() else { continue };
+        let first = first.entry(key).or_insert(&row.place);
+        *first = (*first).min(&row.place);
+    }
+    let is_held = |row: &&Ready| {
+        let holder = row.key.as_deref().and_then(|key| first.get(key));
+        holder.is_some_and(|holder| **holder < row.place)
+    };
+    Ok(found.iter().filter(is_held).map(|row| row.place.id.clone()).collect())
+}
+
+/// The rows of each key in the key's order, at the places that rows of the key have.
+fn in_order(rows: Vec<Row>) -> Vec<Row> {
+    let mut by_key: HashMap<Arc<str>, Vec<usize>, RandomState> = HashMap::default();
+    for (at, row) in rows.iter().enumerate() {
+        if let (Some(key), Some(_)) = (&row.key, row.place.ord) {
+            by_key.entry(key.clone()).or_default().push(at);
+        }
+    }
+    let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
+    for places in by_key.into_values().filter(|places| places.len() > 1) {
+        let mut of_key: Vec<Row> = places.iter().filter_map(|&at| rows[at].take()).collect();
+        of_key.sort_by(|a, b| a.place.cmp(&b.place));
+        for (at, row) in places.into_iter().zip(of_key) {
+            rows[at] = Some(row);
+        }
+    }
+    rows.into_iter().flatten().collect()
+}

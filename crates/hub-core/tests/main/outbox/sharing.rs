@@ -1,0 +1,115 @@
+//! Several drainers of one outbox, and what becomes of those that die, freeze or leave.
+
+use super::*;
+
+/// Rows of many keys: every slot has some.
+fn many(from: u64, to: u64) -> impl Iterator<Item = (u64, Option<&'static str>)> {
+    const KEYS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+    (from..to).map(|n| (n, Some(KEYS[n as usize % KEYS.len()])))
+}
+
+fn assert_in_order(log: &[u64]) {
+    for key in 0..12 {
+        let of_key: Vec<_> = log.iter().filter(|n| *n % 12 == key).collect();
+        assert!(of_key.is_sorted(), "{of_key:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn drainers_share_the_keys_and_keep_their_order() {
+    let world = World::new().await;
+    let drainers = ["a", "b", "c"].map(|worker| world.drain(worker));
+    // Until they have come to terms.
+    tokio::time::sleep(Duration::from_millis(4 * LEASE)).await;
+    world.add(many(0, 600)).await;
+    assert_in_order(&world.published(600).await);
+    world.settled().await;
+    for drainer in drainers {
+        let drained = drainer.stop().await;
+        assert!(drained.sent > 50, "{drained:?}");
+        assert_eq!(drained.resets, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_drainer_held_is_published_by_another() {
+    let world = World::new().await;
+    let dead = world.drain("a");
+    // Its events get there, and it dies before it hears of that.
+    dead.hub.script(|_| Some(Answer::Lose));
+    world.add(many(0, 24)).await;
+    while world.log().await.is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    dead.task.abort();
+    let other = world.drain("b");
+    let log = world.published(24).await;
+    assert_in_order(&log);
+    world.settled().await;
+    other.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drainer_that_wakes_up_late_settles_nothing_and_publishes_nothing_new() {
+    let world = World::new().await;
+    let frozen = world.drain("a");
+    frozen.hub.script(|_| Some(Answer::Slow(10 * LEASE)));
+    world.add(many(0, 24)).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    // It hears nothing of its database for that time, and its database nothing of it.
+    frozen.store.script(|_| Some(OutboxFault::Slow(10 * LEASE)));
+    let other = world.drain("b");
+    let log = world.published(24).await;
+    assert_in_order(&log);
+    world.settled().await;
+    tokio::time::sleep(Duration::from_millis(20 * LEASE)).await;
+    assert_eq!(world.log().await, log);
+    frozen.store.heal();
+    frozen.hub.heal();
+    world.add(many(24, 48)).await;
+    assert_in_order(&world.published(48).await);
+    world.settled().await;
+    let woken = frozen.stop().await;
+    assert!(woken.resets > 0, "{woken:?}");
+    other.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drainer_that_stops_gives_its_rows_back_at_once() {
+    let world = World::new().await;
+    let leaving = world.drain("a");
+    leaving.hub.script(|_| Some(Answer::Refuse(Code::Unavailable)));
+    world.add(many(0, 24)).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(world.status(0), RowStatus::Claimed);
+    leaving.stop().await;
+    assert!((0..24).all(|n| world.status(n) == RowStatus::Pending));
+    let before = world.clock.steady();
+    let other = world.drain("b");
+    assert_in_order(&world.published(24).await);
+    assert!(world.clock.steady() - before < LEASE, "nobody waits for a lease");
+    other.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_the_database_that_is_lost_costs_no_event_and_makes_none_twice() {
+    for call in ["claim", "settle", "share", "renew", "take_from_all_but", "put_behind", "release"] {
+        let world = World::new().await;
+        let drainer = world.drain("a");
+        let mut times = 0;
+        drainer.store.script(move |name| {
+            times += u32::from(name == call);
+            (name == call && times % 2 == 1).then_some(OutboxFault::LoseAnswer)
+        });
+        let mut failures = 0;
+        drainer.hub.script(move |_| {
+            failures += 1;
+            (failures % 7 == 0).then_some(Answer::Refuse(Code::Internal))
+        });
+        world.add(many(0, 60)).await;
+        let log = world.published(60).await;
+        assert_in_order(&log);
+        world.settled().await;
+        drainer.stop().await;
+    }
+}
