@@ -40,6 +40,7 @@
 //! | `read` | the log, its extent, the newest of a key |
 //! | `topics`, `clean` | retention and compaction, announced before they happen |
 //! | `shared` | heartbeats, owners, news of others' commits |
+//! | `outbox` | the outbox of services, in any database |
 //! | `observe` | looking at the hubs without being one |
 
 mod address;
@@ -54,6 +55,7 @@ mod groups;
 mod health;
 mod observe;
 mod options;
+pub mod outbox;
 mod probe;
 mod read;
 mod schema;

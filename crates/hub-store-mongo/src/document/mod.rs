@@ -13,7 +13,7 @@
 //! name has a NUL or is there twice, an array of `[name, value]`.
 
 pub mod bson;
-mod payload;
+pub mod payload;
 mod read;
 mod write;
 

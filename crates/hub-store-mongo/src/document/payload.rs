@@ -221,6 +221,17 @@ impl<'a> Reader<'a> {
 
 /// Appends a BSON value as JSON. An error names the type that JSON does not have.
 pub fn write_json(out: &mut Vec<u8>, value: RawBsonRef<'_>) -> Result<(), String> {
+    write_json_or(out, value, &|_, other| {
+        Err(format!("a value of the type {:?}, which JSON does not have", other.element_type()))
+    })
+}
+
+/// Appends a BSON value as JSON. What JSON does not have is written by `foreign`.
+pub fn write_json_or(
+    out: &mut Vec<u8>,
+    value: RawBsonRef<'_>,
+    foreign: &impl Fn(&mut Vec<u8>, RawBsonRef<'_>) -> Result<(), String>,
+) -> Result<(), String> {
     match value {
         RawBsonRef::Document(document) => {
             out.push(b'{');
@@ -231,7 +242,7 @@ pub fn write_json(out: &mut Vec<u8>, value: RawBsonRef<'_>) -> Result<(), String
                 }
                 json::write_str(out, name.as_ref());
                 out.push(b':');
-                write_json(out, value)?;
+                write_json_or(out, value, foreign)?;
             }
             out.push(b'}');
         }
@@ -241,7 +252,7 @@ pub fn write_json(out: &mut Vec<u8>, value: RawBsonRef<'_>) -> Result<(), String
                 if at > 0 {
                     out.push(b',');
                 }
-                write_json(out, value.map_err(|error| error.to_string())?)?;
+                write_json_or(out, value.map_err(|error| error.to_string())?, foreign)?;
             }
             out.push(b']');
         }
@@ -255,9 +266,7 @@ pub fn write_json(out: &mut Vec<u8>, value: RawBsonRef<'_>) -> Result<(), String
             // The shortest text that reads as this number. Writing to a Vec never fails.
             let _ = serde_json::to_writer(out, &number);
         }
-        other => {
-            return Err(format!("a value of the type {:?}, which JSON does not have", other.element_type()));
-        }
+        other => foreign(out, other)?,
     }
     Ok(())
 }

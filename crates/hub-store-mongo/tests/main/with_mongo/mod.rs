@@ -8,6 +8,7 @@ mod elsewhere;
 mod fences;
 mod network;
 mod news;
+mod outbox;
 mod races;
 mod sharded;
 mod world;

@@ -1,0 +1,78 @@
+//! What wakes a drainer: a change stream on the collection.
+
+use super::MongoOutbox;
+use crate::error::Trouble;
+use futures_util::StreamExt;
+use futures_util::future::poll_fn;
+use hub_core::outbox::Woken;
+use mongodb::Collection;
+use mongodb::bson::{RawDocumentBuf, doc};
+use mongodb::change_stream::ChangeStream;
+use mongodb::options::ReadConcern;
+use std::fmt;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// How long the server waits for news before it says that there are none.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Changes that are passed over at once.
+const AT_ONCE: usize = 10_000;
+
+/// The stream, once somebody has asked for news.
+pub struct News {
+    rows: Collection<RawDocumentBuf>,
+    stream: Mutex<Option<ChangeStream<RawDocumentBuf>>>,
+}
+
+impl fmt::Debug for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("News").finish_non_exhaustive()
+    }
+}
+
+impl News {
+    pub fn of(rows: &Collection<RawDocumentBuf>) -> Self {
+        Self { rows: rows.clone(), stream: Mutex::default() }
+    }
+}
+
+impl MongoOutbox {
+    pub(super) async fn wait_for_news(&self) -> Result<Woken, Trouble> {
+        let mut stream = self.news.stream.lock().await;
+        let Some(open) = stream.as_mut() else {
+            // Rows that are written, and those that somebody gives back. Claims and marks are none of it.
+            let written = doc! { "operationType": "insert" };
+            let returned = doc! { "updateDescription.updatedFields.next_at": { "$exists": true } };
+            let pipeline =
+                [doc! { "$match": { "$or": [written, returned] } }, doc! { "$project": { "_id": 1 } }];
+            let watch = self.news.rows.watch().pipeline(pipeline).max_await_time(PATIENCE);
+            let watch = watch.read_concern(ReadConcern::majority());
+            *stream = Some(self.call(watch).await?.with_type());
+            // Whatever was there before it was opened.
+            return Ok(Woken::News);
+        };
+        let mut change = open.next().await;
+        for _ in 0..AT_ONCE {
+            if !matches!(change, Some(Ok(_))) {
+                break;
+            }
+            match poll_fn(|context| Poll::Ready(open.poll_next_unpin(context))).await {
+                Poll::Ready(next) => change = next,
+                Poll::Pending => return Ok(Woken::News),
+            }
+        }
+        match change {
+            Some(Ok(_)) => Ok(Woken::News),
+            Some(Err(error)) => {
+                *stream = None;
+                Err(error.into())
+            }
+            // The collection was dropped, or renamed.
+            None => {
+                *stream = None;
+                Ok(Woken::News)
+            }
+        }
+    }
+}
