@@ -1,0 +1,298 @@
+//! What can go wrong, in words without secrets.
+
+use hub_core::store::StoreError;
+use sqlx::Error;
+use std::time::Duration;
+
+/// Why an outbox could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// The address, or the name of the table, cannot be used.
+    #[error("{0}")]
+    Settings(String),
+    /// Nobody answers, or not now. Waiting may help.
+    #[error("{at} cannot be reached: {why}")]
+    Unreachable {
+        /// Where it should be.
+        at: String,
+        /// What the driver says.
+        why: String,
+    },
+    /// User or password are wrong.
+    #[error("{at} refuses the credentials ({why}); check user and password of the address")]
+    Credentials {
+        /// Where it is.
+        at: String,
+        /// What the server says.
+        why: String,
+    },
+    /// Nobody has made the table yet.
+    #[error("{at} has no table {table} for an outbox; `event-hub outbox init --apply` makes it")]
+    NoTable {
+        /// Where it is.
+        at: String,
+        /// The table.
+        table: String,
+    },
+    /// There is a table of that name, and it is no outbox.
+    #[error(
+        "table {table} of {at} is no outbox ({why}); `event-hub outbox init` prints what it has to look like"
+    )]
+    OtherTable {
+        /// Where it is.
+        at: String,
+        /// The table.
+        table: String,
+        /// What the database says.
+        why: String,
+    },
+    /// The database refuses something, such as for lack of rights.
+    #[error("{at} refuses {what}: {why}")]
+    Refused {
+        /// Where it is.
+        at: String,
+        /// What was asked for.
+        what: String,
+        /// What it says.
+        why: String,
+    },
+}
+
+impl ConnectError {
+    /// Whether it is worth waiting and trying again.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
+    }
+}
+
+/// The longest text of a database's that is passed on.
+const WORDS: usize = 400;
+
+/// A call that failed, or took too long.
+#[derive(Debug)]
+pub enum Trouble {
+    /// It took longer than this.
+    Late(Duration),
+    /// The driver says so.
+    Driver(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Driver(error)
+    }
+}
+
+impl Trouble {
+    /// Whether the same call may succeed later without anybody doing anything about it.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Late(_) => true,
+            Self::Driver(error) => is_passing(error),
+        }
+    }
+
+    /// What happened.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Late(limit) => format!("no answer within {} ms", limit.as_millis()),
+            Self::Driver(error) => words(error),
+        }
+    }
+
+    /// The database's code for it.
+    pub fn code(&self) -> Option<String> {
+        match self {
+            Self::Driver(Error::Database(error)) => error.code().map(|code| code.into_owned()),
+            _ => None,
+        }
+    }
+
+    /// What is wrong with the table, if that is it.
+    pub fn table(&self) -> Option<TableTrouble> {
+        let Self::Driver(Error::Database(error)) = self else { return None };
+        match error.code().as_deref() {
+            // A table or its schema; a column or its type.
+            Some("42P01" | "3F000") => Some(TableTrouble::Missing),
+            Some("42703" | "42804" | "42883" | "42846") => Some(TableTrouble::Other),
+            // SQLite has one code for all of them.
+            Some("1") if error.message().contains("no such table") => Some(TableTrouble::Missing),
+            Some("1") if error.message().contains("no such column") => Some(TableTrouble::Other),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableTrouble {
+    /// It is not there.
+    Missing,
+    /// It is something else.
+    Other,
+}
+
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> Self {
+        match &trouble {
+            Trouble::Driver(
+                Error::ColumnDecode { .. }
+                | Error::Decode(_)
+                | Error::ColumnNotFound(_)
+                | Error::ColumnIndexOutOfBounds { .. },
+            ) => Self::Damaged(trouble.words()),
+            _ if trouble.table().is_some() => Self::Unavailable(format!(
+                "{}; `event-hub outbox init --apply` makes the table",
+                trouble.words()
+            )),
+            _ => Self::Unavailable(trouble.words()),
+        }
+    }
+}
+
+/// See [`Trouble::is_passing`].
+fn is_passing(error: &Error) -> bool {
+    match error {
+        Error::Io(_) | Error::PoolTimedOut | Error::WorkerCrashed => true,
+        Error::Database(error) => error.code().is_some_and(|code| match code.as_ref() {
+            // SQLite: busy and locked, with whatever is said about it in the higher bits.
+            code if code.parse::<u32>().is_ok_and(|code| matches!(code & 0xff, 5 | 6)) && code.len() < 5 => {
+                true
+            }
+            // PostgreSQL: connections, resources, conflicts, shutdowns and starts.
+            code => {
+                ["08", "40", "53"].iter().any(|class| code.starts_with(class))
+                    || ["55P03", "57014", "57P01", "57P02", "57P03", "57P05", "25006"].contains(&code)
+            }
+        }),
+        _ => false,
+    }
+}
+
+/// What the driver says.
+fn words(error: &Error) -> String {
+    let text = match error {
+        Error::Database(error) => match error.code() {
+            Some(code) => format!("{} ({code})", error.message()),
+            None => error.message().to_owned(),
+        },
+        Error::Io(error) => format!("the connection failed: {error}"),
+        Error::PoolTimedOut => {
+            "no connection in time: the server is away, or all connections are in use".into()
+        }
+        error => error.to_string(),
+    };
+    cut(text)
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > WORDS {
+        let end = (0..=WORDS).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// Waits for an answer, but not for ever.
+pub async fn within<T, E: Into<Trouble>>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, Trouble> {
+    match tokio::time::timeout(limit, call).await {
+        Ok(answer) => answer.map_err(Into::into),
+        Err(_) => Err(Trouble::Late(limit)),
+    }
+}
+
+/// Texts that must not be shown, and what takes their place.
+#[derive(Clone, Default)]
+pub struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// Everything in an address that tells who we are: also of one that is written wrongly, as a password with an `@`
+    /// in it is.
+    pub fn of(url: &str) -> Self {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let mut found = Vec::new();
+        if let Some((user_info, _)) = rest.rsplit_once('@') {
+            found.push(user_info.to_owned());
+            if let Some((_, password)) = user_info.split_once(':') {
+                found.push(password.to_owned());
+                found.push(decoded(password));
+                let pieces = password.split([':', '@', '/', '?', '&', '#']).filter(|piece| piece.len() > 2);
+                found.extend(pieces.map(str::to_owned));
+            }
+        }
+        // It can also be a parameter.
+        for pair in rest.split(['?', '&']).skip(1) {
+            if let Some(("password" | "sslpassword", value)) = pair.split_once('=') {
+                found.extend([value.to_owned(), decoded(value)]);
+            }
+        }
+        found.retain(|secret| !secret.is_empty());
+        // The longest first: a part of one must not hide the whole.
+        found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self(found)
+    }
+
+    /// The text without them.
+    pub fn hide(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+    }
+}
+
+/// Undoes `%XX`.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let hex = tail.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.filter(|_| byte == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(decoded) => {
+                bytes.push(decoded);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_hidden_in_every_spelling() {
+        let secrets = Secrets::of("postgres://hub:p%40ss:w/rd@db:1/shop?password=h%20idden");
+        for text in
+            ["bad p%40ss:w/rd", "bad p@ss:w/rd", "hub:p%40ss:w/rd@", "invalid port: p%40ss", "h idden"]
+        {
+            let hidden = secrets.hide(text);
+            assert!(!hidden.contains("ss") && !hidden.contains("idden"), "{hidden}");
+        }
+        assert_eq!(Secrets::of("postgres://db:1/shop").hide("db:1"), "db:1");
+        assert_eq!(Secrets::of("postgres://hub@db").hide("hub at db"), "*** at db");
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_letters() {
+        assert_eq!(cut("é".repeat(500)).chars().count(), WORDS / 2 + 1);
+        assert_eq!(cut("short".into()), "short");
+    }
+
+    #[test]
+    fn what_was_read_wrongly_is_damage_and_all_else_may_pass() {
+        let damaged = Trouble::from(Error::ColumnNotFound("ts".into()));
+        assert!(matches!(StoreError::from(damaged), StoreError::Damaged(_)));
+        let late = Trouble::Late(Duration::from_secs(10));
+        assert!(late.is_passing());
+        assert_eq!(StoreError::from(late), StoreError::Unavailable("no answer within 10000 ms".into()));
+        assert!(Trouble::from(Error::PoolTimedOut).is_passing());
+        assert!(!Trouble::from(Error::RowNotFound).is_passing());
+    }
+}
