@@ -47,6 +47,11 @@ fn hidden(text: &str) -> Result<Secret, std::convert::Infallible> {
 }
 
 impl Target {
+    /// The same at another hub.
+    pub fn at(self, url: &str) -> Self {
+        Self { url: Some(url.to_owned()), ..self }
+    }
+
     fn url(&self) -> Result<String> {
         if let Some(url) = &self.url {
             return Ok(url.clone());

@@ -4,6 +4,7 @@ mod client;
 mod commands;
 mod config;
 mod log;
+mod outbox;
 mod secret;
 mod serving;
 mod text;
@@ -42,6 +43,8 @@ enum Command {
     Policy(commands::policy::Command),
     #[command(subcommand)]
     Cluster(commands::cluster::Command),
+    #[command(subcommand)]
+    Outbox(commands::outbox::Command),
     Doctor(commands::doctor::Args),
     #[command(subcommand)]
     Store(commands::store::Command),
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Config(command) => commands::config::run(&command),
         Command::Policy(command) => commands::policy::run(&command),
         Command::Cluster(command) => commands::cluster::run(&command),
+        Command::Outbox(command) => commands::outbox::run(&command),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Store(command) => commands::store::run(&command),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),

@@ -17,6 +17,8 @@ mod healthy;
 mod hub;
 #[path = "main/killed.rs"]
 mod killed;
+#[path = "main/outbox/mod.rs"]
+mod outbox;
 #[path = "main/policy.rs"]
 mod policy;
 #[path = "main/random.rs"]
@@ -37,5 +39,7 @@ mod stat;
 mod token;
 #[path = "main/with_mongo/mod.rs"]
 mod with_mongo;
+#[path = "main/with_postgres/mod.rs"]
+mod with_postgres;
 #[path = "main/world.rs"]
 mod world;

@@ -5,6 +5,7 @@ use crate::edge::Edge;
 use crate::gateway::Room;
 use crate::limits::Buckets;
 use crate::net::Door;
+use crate::outboxes::Outboxes;
 use crate::settings::Settings;
 use hub_core::Bus;
 use prometheus_client::metrics::gauge::Gauge;
@@ -34,6 +35,7 @@ struct Inner {
     door: Door,
     edge: Edge,
     room: Room,
+    outboxes: Outboxes,
     draining: CancellationToken,
     sessions: TaskTracker,
 }
@@ -80,6 +82,8 @@ impl HubBuilder {
         let connections = Gauge::default();
         self.registry.register("ws_connections", "open WebSocket connections", connections.clone());
         let door = Door::register(&mut self.registry);
+        let outboxes = Outboxes::default();
+        self.registry.register_collector(Box::new(outboxes.clone()));
         Hub {
             inner: Arc::new(Inner {
                 bus: self.bus,
@@ -91,6 +95,7 @@ impl HubBuilder {
                 door,
                 edge: Edge::new(self.cluster_key, self.cluster_roots),
                 room: Room::default(),
+                outboxes,
                 draining: CancellationToken::new(),
                 sessions: TaskTracker::new(),
             }),
@@ -160,6 +165,11 @@ impl Hub {
     /// Where members of other hubs wait that have lost their connection.
     pub(crate) fn room(&self) -> &Room {
         &self.inner.room
+    }
+
+    /// The outboxes that are drained here.
+    pub fn outboxes(&self) -> &Outboxes {
+        &self.inner.outboxes
     }
 
     /// Open WebSocket connections.

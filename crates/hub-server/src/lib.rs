@@ -9,6 +9,7 @@
 //! | WebSocket: a session per connection | [`gateway`] |
 //! | members of groups that another hub owns | `edge` |
 //! | HTTP: publish, export, groups, health, metrics | [`http`] |
+//! | the outboxes of services that are drained here | [`outboxes`] |
 //! | what they share, and how all of it stops | [`Hub`] |
 //!
 //! It knows no store by name: whoever starts it hands in a [`hub_core::Bus`].
@@ -22,6 +23,7 @@ pub mod http;
 mod hub;
 pub mod limits;
 pub mod net;
+pub mod outboxes;
 mod settings;
 
 pub use hub::{Hub, HubBuilder};

@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod completions;
 pub mod config;
 pub mod doctor;
+pub mod outbox;
 pub mod policy;
 pub mod publish;
 pub mod serve;

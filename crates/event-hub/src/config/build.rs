@@ -89,6 +89,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         data: PathBuf::from("./event-hub-data"),
         segment_bytes: hub_store_embedded::Options::default().segment_bytes,
         mongo: None,
+        outboxes: Vec::new(),
         auth: auth(&found, mistakes),
         settings: Settings::default(),
         bus: BusConfig::default(),
@@ -135,6 +136,8 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         mistakes.add(found.origin("limits.max_payload").or_else(|| found.origin("limits.frame_bytes")), text);
     }
     config.mongo = super::mongo::read(&found, &config, mistakes);
+    let drain_own = found.get("mongo.drain_outbox").unwrap_or(true);
+    config.outboxes = super::outbox::read(&found.outboxes, config.mongo.as_ref(), drain_own, mistakes);
     config.values = found.values;
     config
 }

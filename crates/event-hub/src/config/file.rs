@@ -1,7 +1,8 @@
 //! The file: strict TOML. Everything that is wrong with it is told at once, with its line.
 
 use super::mistakes::{Mistakes, Origin};
-use super::settings::{SETTINGS, Setting, TOPIC};
+use super::outbox::Written;
+use super::settings::{OUTBOX, SETTINGS, Setting, TOPIC};
 use super::value::{Value, shown};
 use super::{Found, Topic};
 use hub_core::{TopicDurability, TopicSettings};
@@ -33,6 +34,14 @@ pub fn read(path: &Path, text: &str, found: &mut Found, mistakes: &mut Mistakes)
             }
             ("topics", _) => {
                 file.tell(name.span().start, "topics is a list: write each as [[topics]]".into());
+            }
+            ("outbox", DeValue::Array(outboxes)) => {
+                for outbox in outboxes {
+                    file.outbox(outbox, found);
+                }
+            }
+            ("outbox", _) => {
+                file.tell(name.span().start, "outbox is a list: write each as [[outbox]]".into());
             }
             (section, DeValue::Table(settings)) if sections().contains(&section) => {
                 for (name, value) in settings {
@@ -159,11 +168,31 @@ impl File<'_> {
     }
 }
 
+impl File<'_> {
+    fn outbox(&mut self, outbox: &Spanned<DeValue<'_>>, found: &mut Found) {
+        let at = outbox.span().start;
+        let DeValue::Table(table) = outbox.get_ref() else {
+            return self.tell(at, "outbox is a list of tables: write each as [[outbox]]".into());
+        };
+        let (mut values, mut good) = (Vec::new(), true);
+        for (name, value) in table {
+            let full = format!("outbox.{}", name.get_ref());
+            match self.value(&full, OUTBOX, name.span().start, value) {
+                Some((setting, value)) => values.push((setting.name, value)),
+                None => good = false,
+            }
+        }
+        if good {
+            found.outboxes.push(Written { values, origin: self.origin(at) });
+        }
+    }
+}
+
 /// That a name is not known, and which are.
 fn unknown(name: &str, known: &[Setting]) -> String {
     let Some((section, own)) = name.split_once('.') else {
         let mut names = sections().into_iter().map(|section| format!("[{section}]")).collect::<Vec<_>>();
-        names.push("[[topics]]".into());
+        names.extend(["[[topics]]".into(), "[[outbox]]".into()]);
         names.extend(
             known.iter().filter(|setting| !setting.name.contains('.')).map(|setting| setting.name.into()),
         );

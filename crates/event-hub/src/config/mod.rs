@@ -6,13 +6,14 @@
 //! | how a value is written | [`value`], [`units`] |
 //! | the file | `file` |
 //! | environment and flags | [`sources`] |
-//! | what the parts of the hub get | [`build`], [`mongo`] |
+//! | what the parts of the hub get | [`build`], [`mongo`], [`outbox`] |
 //! | what is said when something is wrong | [`mistakes`] |
 
 pub mod build;
 mod file;
 pub mod mistakes;
 pub mod mongo;
+pub mod outbox;
 pub mod settings;
 pub mod sources;
 pub mod units;
@@ -56,6 +57,8 @@ pub struct Config {
     pub segment_bytes: u64,
     /// MongoDB, if that has the events.
     pub mongo: Option<Mongo>,
+    /// The outboxes to be drained.
+    pub outboxes: Vec<outbox::Outbox>,
     /// Whose tokens hold.
     pub auth: AuthConfig,
     /// What sessions go by.
@@ -72,6 +75,7 @@ type Values = BTreeMap<&'static str, (Value, Origin)>;
 pub struct Found {
     values: Values,
     topics: Vec<Topic>,
+    outboxes: Vec<outbox::Written>,
 }
 
 /// A `[[topics]]`.
@@ -142,8 +146,14 @@ impl Config {
             let value = |config: &Self| config.values.get(*name).map(|(value, _)| value.clone());
             value(self) == value(before)
         };
+        let outboxes = |config: &Self| {
+            let each =
+                |outbox: &outbox::Outbox| (outbox.name.clone(), outbox.place.clone(), outbox.options.clone());
+            config.outboxes.iter().map(each).collect::<Vec<_>>()
+        };
+        let changed = (outboxes(self) != outboxes(before)).then_some("outbox");
         let fixed = SETTINGS.iter().filter(|setting| !setting.live).map(|setting| setting.name);
-        fixed.filter(|name| !same(name)).collect()
+        fixed.filter(|name| !same(name)).chain(changed).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::build::secret;
 use super::mistakes::Mistakes;
 use super::{Config, Found, units};
+use crate::outbox::Place;
 use hub_client::Target;
 use hub_server::auth::{ClusterKey, Secret};
 use hub_store_mongo::{Address, Names, Options};
@@ -37,7 +38,7 @@ pub struct Collections {
     pub groups: String,
     /// What was cleaned away of each topic.
     pub topics: String,
-    /// Reserved for events that are still to be published.
+    /// Rows of services that are still to be published.
     pub outbox: String,
     /// Ids whose events were cleaned away.
     pub dedupe: String,
@@ -109,6 +110,16 @@ impl Mongo {
     /// For the store.
     pub fn options(&self) -> Options {
         options(&self.url, self.collections.clone())
+    }
+
+    /// The collection of rows that are still to be published.
+    pub fn outbox(&self) -> &str {
+        &self.collections.outbox
+    }
+
+    /// Where they are.
+    pub fn outbox_place(&self) -> Place {
+        Place::Mongo { url: self.url.clone(), collection: self.collections.outbox.clone() }
     }
 
     /// What hubs show each other; `jwt` is the secret of tokens.

@@ -90,7 +90,7 @@ const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
-/// Every setting but those of `[[topics]]`.
+/// Every setting but those of `[[topics]]` and `[[outbox]]`.
 pub const SETTINGS: &[Setting] = &[
     set("server.bind", Kind::Address, "127.0.0.1", "the address to listen on")
         .env("BIND")
@@ -128,9 +128,11 @@ pub const SETTINGS: &[Setting] = &[
         "mongo.outbox",
         Kind::Collection,
         "outbox",
-        "reserved: that of events that are still to be published",
+        "that of rows that services have written and that are still to be published",
     )
     .fixed(),
+    set("mongo.drain_outbox", Kind::Switch, "true", "publish those rows; others are drained by `[[outbox]]`")
+        .fixed(),
     set("mongo.dedupe", Kind::Collection, "dedupe", "that of ids whose events were cleaned away").fixed(),
     set("mongo.hubs", Kind::Collection, "hubs", "that of the hubs' heartbeats").fixed(),
     set(
@@ -301,6 +303,51 @@ pub const TOPIC: &[Setting] = &[
         Kind::Word(&["commit", "interval"]),
         "commit",
         "`commit`: on disk before the answer; `interval`: within 5 ms after it",
+    ),
+];
+
+/// What `[[outbox]]` takes.
+pub const OUTBOX: &[Setting] = &[
+    set("outbox.name", Kind::Text, "", "what logs, metrics and `/outbox` call it"),
+    set(
+        "outbox.url",
+        Kind::Secret,
+        "",
+        "the database: `mongodb://…`, `postgres://…`, or `sqlite:` and the path of a file",
+    ),
+    set("outbox.url_file", Kind::Path, "none", "a file that holds it"),
+    set(
+        "outbox.table",
+        Kind::Text,
+        "outbox",
+        "the collection, or the table, which may have a schema before it",
+    ),
+    set("outbox.batch_size", Kind::Count(1, 10_000), "100", "rows of one claim"),
+    set(
+        "outbox.lease",
+        Kind::Time(SECOND, HOUR),
+        "30s",
+        "how long a claim holds: after that others take the rows of a drainer that died",
+    ),
+    set(
+        "outbox.worker_id",
+        Kind::Text,
+        "drainer",
+        "what the drainer calls itself; something random is added",
+    ),
+    set(
+        "outbox.interval",
+        Kind::Time(10, HOUR),
+        "250ms",
+        "how often it looks for rows if the database cannot wake it",
+    ),
+    set("outbox.max_attempts", Kind::Count(1, 1_000), "10", "failures that park a row"),
+    set("outbox.keep_sent_hours", Kind::Count(0, 87_600), "24", "how long published rows are kept"),
+    set(
+        "outbox.on_error",
+        Kind::Word(&["hold", "skip"]),
+        "hold",
+        "what a parked row does to later rows of its key: `hold` them, or `skip` it",
     ),
 ];
 

@@ -2,7 +2,8 @@
 
 use super::mistakes::Mistake;
 use super::*;
-use crate::config::settings::TOPIC;
+use crate::config::settings::{OUTBOX, TOPIC};
+use hub_core::outbox::{DrainerOptions, OnError};
 use hub_server::auth::Secret;
 use std::ffi::OsString;
 use std::path::Path;
@@ -111,6 +112,10 @@ fn every_setting_is_in_the_default_file_with_its_default() {
         let name = setting.name.strip_prefix("topics.").unwrap();
         assert!(DEFAULT.contains(&format!("{name} = ")), "{} is not in the default file", setting.name);
     }
+    for setting in OUTBOX.iter().filter(|setting| setting.name != "outbox.url") {
+        let name = setting.name.strip_prefix("outbox.").unwrap();
+        assert!(DEFAULT.contains(&format!("#   {name} = ")), "{} is not in the default file", setting.name);
+    }
     let none = load(&Flags::default(), &[]).unwrap();
     let mut limits = all.settings.limits.clone();
     limits.topic_rates.clear();
@@ -165,7 +170,7 @@ fn all_mistakes_of_a_file_are_told_at_once_with_their_lines() {
     );
     let wrong = written.wrong();
     let told = [
-        "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [[topics]], topics_file",
+        "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [[topics]], [[outbox]], topics_file",
         "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, tls_cert, tls_key",
         "hub.toml:4: server.bind is \"localhost\"; it must be an address such as 127.0.0.1, 0.0.0.0 or ::1",
         "hub.toml:6: limits.frame_bytes is 4096; it must be a size with its unit (B, KiB, MiB, GiB) from 1KiB to 64MiB",
@@ -441,6 +446,45 @@ fn values_are_read_as_written() {
 }
 
 #[test]
+fn outboxes_are_read_with_their_settings_and_mistakes_are_told_without_the_address() {
+    let written = Written::new(
+        "[[outbox]]\nname = \"shop\"\nurl = \"mongodb://me:hunter2@db/shop\"\ntable = \"rows\"\nbatch_size = 7\n\
+         lease = \"5s\"\ninterval = \"1s\"\nmax_attempts = 3\nkeep_sent_hours = 1\non_error = \"skip\"\nworker_id = \"w\"\n",
+    );
+    let config = written.load(&[("MONGO_URL", "mongodb://db/hub")]).unwrap();
+    let [own, shop] = &config.outboxes[..] else { panic!("{}", config.outboxes.len()) };
+    assert_eq!((own.name.as_str(), own.options.batch_size), ("outbox", 100));
+    let expected = DrainerOptions {
+        batch_size: 7,
+        lease: 5_000,
+        worker: "w".into(),
+        interval: 1_000,
+        max_attempts: 3,
+        keep_sent: 3_600_000,
+        on_error: OnError::Skip,
+    };
+    assert_eq!((shop.name.as_str(), &shop.options), ("shop", &expected));
+    assert!(!format!("{:?}", shop.place).contains("hunter2"));
+    let without = Written::new("[mongo]\ndrain_outbox = false\n").load(&[("MONGO_URL", "mongodb://db/hub")]);
+    assert!(without.unwrap().outboxes.is_empty());
+    for (text, said) in [
+        ("[outbox]\nname = \"a\"\n", "write each as [[outbox]]"),
+        ("[[outbox]]\nurl = \"mongodb://db/x\"\n", "without `name`"),
+        ("[[outbox]]\nname = \"a\"\n", "neither url nor url_file"),
+        ("[[outbox]]\nname = \"a\"\nurl = \"mysql://me:hunter2@x\"\n", "mongodb://, postgres:// or sqlite:"),
+        ("[[outbox]]\nname = \"a\"\nurl = \"mongodb://x\"\non_error = \"stop\"\n", "\"hold\" or \"skip\""),
+        ("[[outbox]]\nname = \"a\"\nurl = \"mongodb://x\"\nbatch = 1\n", "batch is no setting of outbox"),
+        (
+            "[[outbox]]\nname = \"a\"\nurl = \"mongodb://x\"\n[[outbox]]\nname = \"a\"\nurl = \"mongodb://y\"\n",
+            "is there twice",
+        ),
+    ] {
+        let mistakes = Written::new(text).load(&[]).err().unwrap().to_string();
+        assert!(mistakes.contains(said) && !mistakes.contains("hunter2"), "{mistakes}");
+    }
+}
+
+#[test]
 fn what_only_a_new_start_changes_is_known_by_name() {
     let before = load(&Flags::default(), &[]).unwrap();
     let after = load(&Flags::default(), &[("WS_PORT", "1"), ("JWT_SECRET", "s")]).unwrap();
@@ -457,7 +501,7 @@ fn table(settings: &[Setting], strip: &str) -> String {
         let (also, live) = (also.join(", "), if setting.live { "yes" } else { "" });
         let (kind, default, about) = (setting.kind.allowed(), setting.default, setting.about);
         text += &match strip {
-            "topics." => format!("| `{name}` | {kind} | {default} | {about} |\n"),
+            "topics." | "outbox." => format!("| `{name}` | {kind} | {default} | {about} |\n"),
             _ => format!("| `{name}` | {kind} | {default} | {also} | {live} | {about} |\n"),
         };
     }
@@ -476,8 +520,11 @@ fn the_docs_have_every_setting_as_it_is() {
         let table = table(&settings, section);
         assert!(docs.contains(&table), "docs/configuration.md has not:\n{table}");
     }
-    let table = table(TOPIC, "topics.");
-    assert!(docs.contains(&table), "docs/configuration.md has not:\n{table}");
+    for (settings, strip) in [(TOPIC, "topics."), (OUTBOX, "outbox.")] {
+        let table = table(settings, strip);
+        assert!(docs.contains(&table), "docs/configuration.md has not:\n{table}");
+    }
     let rows = docs.lines().filter(|line| line.starts_with("| `")).count();
-    assert_eq!(rows, SETTINGS.len() + TOPIC.len(), "docs/configuration.md has a setting that there is not");
+    let known = SETTINGS.len() + TOPIC.len() + OUTBOX.len();
+    assert_eq!(rows, known, "docs/configuration.md has a setting that there is not");
 }

@@ -4,11 +4,13 @@
 //! | --- | --- |
 //! | ports, bus, tokens: everything that can go wrong at the start | `start` |
 //! | the store: the data directory, or MongoDB, which may have to be waited for | `embedded`, `mongo` |
+//! | draining the outboxes of services | `outbox` |
 //! | what SIGHUP changes | [`reload`] |
 //! | signals, and the way out | `run` |
 
 mod embedded;
 mod mongo;
+mod outbox;
 mod reload;
 mod run;
 mod start;

@@ -1,6 +1,7 @@
 //! Signals, and the way out.
 
 use super::Running;
+use super::outbox::Drainers;
 use super::reload::Changing;
 use crate::config::sources::Flags;
 use anyhow::Result;
@@ -54,6 +55,7 @@ pub async fn run(
     let mut serving = JoinSet::new();
     serving.spawn(net::serve(gateway, hub.gateway(), tls.clone(), hub.clone()));
     serving.spawn(net::serve(ops, hub.ops(), tls.clone(), hub.clone()));
+    let drainers = Drainers::start(&config, &hub);
     let changing = Arc::new(Changing { config, hub: hub.clone(), tls, made });
     let mut reloading = None;
     let mut clean = true;
@@ -82,7 +84,7 @@ pub async fn run(
             tracing::warn!(by = again, "ending at once");
             std::process::exit(1);
         }
-        stopped = stop(&hub) => clean &= stopped,
+        stopped = stop(&hub, drainers) => clean &= stopped,
     }
     Ok(ExitCode::from(u8::from(!clean)))
 }
@@ -97,8 +99,9 @@ async fn reloaded(reloading: &mut Option<JoinHandle<()>>) {
 }
 
 /// Answers whether the bus has stopped cleanly.
-async fn stop(hub: &hub_server::Hub) -> bool {
-    let left = hub.drain(SESSIONS).await;
+async fn stop(hub: &hub_server::Hub, drainers: Drainers) -> bool {
+    // What a drainer has given to the bus is answered and marked before that stops.
+    let (left, ()) = tokio::join!(hub.drain(SESSIONS), drainers.stop());
     if left > 0 {
         tracing::warn!(sessions = left, "stopping without waiting for sessions any longer");
     }

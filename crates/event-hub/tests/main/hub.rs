@@ -14,7 +14,8 @@ use tokio_tungstenite::tungstenite::http::Uri;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Variables that would change what the program does.
-const VARIABLES: [&str; 17] = [
+const VARIABLES: [&str; 18] = [
+    "OUTBOX_URL",
     "MONGO_URL",
     "ADVERTISE",
     "CLUSTER_SECRET",

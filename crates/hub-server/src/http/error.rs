@@ -58,7 +58,11 @@ impl Failure {
     }
 
     pub fn no_such_topic(topic: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", format!("topic {topic} does not exist"))
+        Self::not_found(format!("topic {topic} does not exist"))
+    }
+
+    pub fn not_found(error: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", error)
     }
 
     /// It may be well in a moment.

@@ -12,6 +12,7 @@
 //! | `/groups`, `/groups/seek` | `groups`, `seek` |
 //! | `/export` | `export` |
 //! | `/hubs` | `hubs` |
+//! | `/outbox`, `/outbox/retry` | `outbox` |
 //! | `/healthz`, `/readyz`, `/metrics` | `health`, `metrics` |
 //! | a hub that waits for its store | [`Waiting`] |
 //!
@@ -29,6 +30,7 @@ mod headers;
 mod health;
 mod hubs;
 mod metrics;
+mod outbox;
 mod page;
 mod publish;
 mod query;
@@ -63,6 +65,8 @@ impl Hub {
             .route("/groups", get(groups::groups).delete(groups::delete))
             .route("/groups/seek", post(seek::seek))
             .route("/hubs", get(hubs::hubs))
+            .route("/outbox", get(outbox::outbox))
+            .route("/outbox/retry", post(outbox::retry))
             .route("/healthz", get(health::healthz))
             .route("/readyz", get(health::readyz))
             .route("/metrics", get(metrics::metrics))

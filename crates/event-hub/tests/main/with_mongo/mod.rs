@@ -3,9 +3,11 @@
 mod cluster;
 mod failover;
 mod lost;
+mod outbox;
 mod refused;
 mod serving;
 mod waiting;
+mod writers;
 
 use crate::hub::{Hub, Running};
 use reqwest::Method;
