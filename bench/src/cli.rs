@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{bus, mongo, store, wire};
+use crate::{bus, mongo, outbox, store, wire};
 use std::path::PathBuf;
 
 /// The help text.
@@ -9,6 +9,7 @@ usage: cargo xtask bench bus   [--json] [--quick] [PART...]
        cargo xtask bench store [--json] [--quick] [--full] [--dir DIR] [PART...]
        cargo xtask bench wire  [--json] [--quick] [--dir DIR] [PART...]
        cargo xtask bench mongo [--json] [--quick] [PART...]
+       cargo xtask bench outbox [--json] [--quick] [--dir DIR] [PART...]
 
 Without a PART, all of them.
 
@@ -45,6 +46,13 @@ mongo: hubs on MongoDB, a replica set of one node that is started for it, beside
   news       from one hub's answer to a delivery by another, at 500/s
   catch-up   a group that lags, with an ack per event, beside a bare find
 
+outbox: outboxes, each drained into a hub on the embedded store, beside claiming and marking rows without publishing them, and
+beside claiming, publishing and marking one row at a time; how soon a row is published when nothing else happens.
+
+  mongo      on MongoDB
+  postgres   on PostgreSQL
+  sqlite     on SQLite
+
   --json     one line of JSON per figure
   --quick    a tenth of the events: does it run, and roughly how fast
   --full     reopen with ten million events too
@@ -63,6 +71,8 @@ pub enum Command {
     Wire(Options<wire::Part>),
     /// The benchmark of hubs on MongoDB.
     Mongo(Options<mongo::Part>),
+    /// The benchmark of outboxes.
+    Outbox(Options<outbox::Part>),
     /// The hub that clients connect to: on a directory, or on a MongoDB.
     Server(String),
     /// A process that the benchmark of the store starts, to kill it.
@@ -116,6 +126,13 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             }
             options.map(Command::Mongo)
         }
+        Some("outbox") => {
+            let options = options(words, outbox::Part::parse)?;
+            if let Some(Options { full: true, .. }) = &options {
+                return Err("--full is for `store`".into());
+            }
+            options.map(Command::Outbox)
+        }
         Some(wire::SERVER) => {
             let directory =
                 words.next().ok_or_else(|| format!("{} is for the benchmark itself", wire::SERVER))?;
@@ -123,7 +140,9 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
         }
         Some(store::VICTIM) => Some(Command::Victim(store::Victim::parse(words)?)),
         Some("--help" | "-h") => None,
-        Some(other) => return Err(format!("no benchmark `{other}`; there is: bus, store, wire, mongo")),
+        Some(other) => {
+            return Err(format!("no benchmark `{other}`; there is: bus, store, wire, mongo, outbox"));
+        }
         None => return Err("which benchmark?".into()),
     };
     Ok(command.unwrap_or(Command::Help))

@@ -10,6 +10,7 @@ mod consume;
 mod load;
 mod measure;
 mod mongo;
+mod outbox;
 mod report;
 mod store;
 mod wire;
@@ -64,6 +65,11 @@ fn run(command: Command) -> Result<()> {
         Command::Mongo(options) => {
             let mut report = Report::new("mongo", options.json);
             runtime.block_on(mongo::run(&options, &mut report))?;
+            report
+        }
+        Command::Outbox(options) => {
+            let mut report = Report::new("outbox", options.json);
+            runtime.block_on(outbox::run(&options, &mut report))?;
             report
         }
         Command::Server(store) => return runtime.block_on(wire::serve(&store)),
