@@ -9,13 +9,14 @@ use mongodb::Client;
 use mongodb::bson::doc;
 use mongodb::error::ErrorKind;
 use mongodb::options::ClientOptions;
+use std::time::Duration;
 
 /// The wire version of MongoDB 8.0, the first whose `bulkWrite` spans documents of one call.
 const WIRE_8_0: i32 = 25;
 
 /// What is known of the place, for errors.
-struct Place {
-    hosts: String,
+pub struct Place {
+    pub hosts: String,
     secrets: Secrets,
 }
 
@@ -50,21 +51,24 @@ pub async fn connect(options: &Options) -> Result<Db, ConnectError> {
 /// Connects and checks the server. Nothing is written.
 pub async fn reach(options: &Options) -> Result<Server, ConnectError> {
     options.names.check().map_err(ConnectError::Settings)?;
-    let secrets = Secrets::of(&options.uri);
-    let limit = options.call_limit;
-    let parsed = match db::within(limit, ClientOptions::parse(&options.uri)).await {
+    let (client, place) = client(&options.uri, &options.app_name, options.call_limit).await?;
+    let db = Db::new(client, options);
+    check_server(&db, &place).await?;
+    Ok(Server { db, place })
+}
+
+/// A client of an address, which says the same about concerns whatever the address says.
+pub async fn client(uri: &str, app_name: &str, limit: Duration) -> Result<(Client, Place), ConnectError> {
+    let secrets = Secrets::of(uri);
+    let mut parsed = match db::within(limit, ClientOptions::parse(uri)).await {
         Ok(parsed) => parsed,
         Err(trouble) => return Err(unusable(&trouble, &secrets)),
     };
     let hosts: Vec<String> = parsed.hosts.iter().map(ToString::to_string).collect();
-    let place = Place { hosts: hosts.join(","), secrets };
-    let mut parsed = parsed;
     db::harden(&mut parsed);
-    parsed.app_name = Some(options.app_name.clone());
-    let client = Client::with_options(parsed).map_err(|error| unusable(&error.into(), &place.secrets))?;
-    let db = Db::new(client, options);
-    check_server(&db, &place).await?;
-    Ok(Server { db, place })
+    parsed.app_name = Some(app_name.to_owned());
+    let client = Client::with_options(parsed).map_err(|error| unusable(&error.into(), &secrets))?;
+    Ok((client, Place { hosts: hosts.join(","), secrets }))
 }
 
 /// An address that leads nowhere.
@@ -104,7 +108,8 @@ async fn check_server(db: &Db, place: &Place) -> Result<(), ConnectError> {
 }
 
 impl Place {
-    fn told(&self, what: &str, trouble: &Trouble) -> ConnectError {
+    /// Something went wrong with what was asked for.
+    pub fn told(&self, what: &str, trouble: &Trouble) -> ConnectError {
         let (hosts, why) = (self.hosts.clone(), self.secrets.hide(&trouble.words()));
         if let Trouble::Driver(error) = trouble
             && matches!(error.kind.as_ref(), ErrorKind::Authentication { .. })

@@ -2,7 +2,9 @@
 
 mod selection;
 
-use hub_core::store::StoreError;
+pub use hub_core::store::Secrets;
+
+use hub_core::store::{StoreError, shortened};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 use std::time::Duration;
 
@@ -90,9 +92,6 @@ impl ConnectError {
         matches!(self, Self::Unreachable { .. })
     }
 }
-
-/// The longest text of the driver's that is passed on: some of them describe every server of a cluster.
-const WORDS: usize = 400;
 
 /// A call that failed, or took too long.
 #[derive(Clone, Debug)]
@@ -213,85 +212,5 @@ pub fn words(error: &Error) -> String {
         ErrorKind::ServerSelection { message, .. } => selection::words(message),
         kind => kind.to_string(),
     };
-    cut(text)
-}
-
-fn cut(mut text: String) -> String {
-    if text.len() > WORDS {
-        let end = (0..=WORDS).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-        text.truncate(end);
-        text.push('…');
-    }
-    text
-}
-
-/// Texts that must not be shown, and what takes their place.
-#[derive(Clone, Default)]
-pub struct Secrets(Vec<String>);
-
-impl Secrets {
-    /// Everything in an address that tells who we are: also of one that is written wrongly, as a password with an `@`
-    /// in it is.
-    pub fn of(uri: &str) -> Self {
-        let rest = uri.split_once("://").map_or(uri, |(_, rest)| rest);
-        let Some((user_info, _)) = rest.rsplit_once('@') else { return Self::default() };
-        let mut found = vec![user_info.to_owned()];
-        if let Some((_, password)) = user_info.split_once(':') {
-            found.push(password.to_owned());
-            found.push(decoded(password));
-            let pieces = password.split([':', '@', '/', '?', '&']).filter(|piece| piece.len() > 2);
-            found.extend(pieces.map(str::to_owned));
-        }
-        found.retain(|secret| !secret.is_empty());
-        // The longest first: a part of one must not hide the whole.
-        found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Self(found)
-    }
-
-    /// The text without them.
-    pub fn hide(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
-    }
-}
-
-/// Undoes `%XX`.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let hex = tail.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.filter(|_| byte == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(decoded) => {
-                bytes.push(decoded);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_are_hidden_in_every_spelling() {
-        let secrets = Secrets::of("mongodb://hub:p%40ss:w/rd@db:1/shop");
-        for text in ["bad p%40ss:w/rd", "bad p@ss:w/rd", "hub:p%40ss:w/rd@", "invalid port: p%40ss"] {
-            let hidden = secrets.hide(text);
-            assert!(!hidden.contains("ss"), "{hidden}");
-        }
-        assert_eq!(Secrets::of("mongodb://db:1/shop").hide("db:1"), "db:1");
-        assert_eq!(Secrets::of("mongodb://hub@db").hide("hub at db"), "*** at db");
-    }
-
-    #[test]
-    fn long_texts_are_cut_between_letters() {
-        assert_eq!(cut("é".repeat(500)).chars().count(), WORDS / 2 + 1);
-        assert_eq!(cut("short".into()), "short");
-    }
+    shortened(text)
 }

@@ -7,6 +7,7 @@ mod health;
 pub mod memory;
 mod record;
 mod shared;
+mod words;
 
 pub use crate::group::ranges::RangeSet;
 pub use crate::group::state::{GroupState, Progress, Tries};
@@ -14,6 +15,7 @@ pub use health::Health;
 pub use hub_proto::Draft;
 pub use record::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
 pub use shared::{Changes, Claim, Estate, Heartbeat, HubId, HubInfo, Ownership, Shared, SharedStore};
+pub use words::{Secrets, shortened};
 
 use crate::Millis;
 use futures_core::future::BoxFuture;

@@ -96,13 +96,13 @@ const BEGIN: Micros = 1_700_000_000_000_000;
 const STEP: Micros = 1_000;
 
 /// The id of row n: ids grow with n.
-pub fn id(n: u64) -> EventId {
+fn id(n: u64) -> EventId {
     let [a, b, c, d, e, f, g, h] = n.to_be_bytes();
     EventId::from_bytes([1, 0x8f, 0, 0, 0, 0, 0x70, 0, 0x80, 0, c, d, e, f, g ^ a, h ^ b])
 }
 
 /// Row n, written at step n.
-pub fn row(n: u64, key: Option<&str>) -> NewRow {
+fn row(n: u64, key: Option<&str>) -> NewRow {
     NewRow {
         id: id(n),
         topic: "t".into(),

@@ -6,6 +6,8 @@ use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
+use hub_proto::Error;
+use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 /// The whole body. One that says beforehand that it is too large is not read at all.
@@ -19,6 +21,24 @@ pub(super) async fn read(headers: &HeaderMap, body: Body, limits: &Limits) -> Re
     match tokio::time::timeout(patience, collect(body, limits)).await {
         Ok(done) => done,
         Err(_) => Err(Failure::too_slow(limits.body_timeout)),
+    }
+}
+
+/// An object of JSON in a body, of which `shape` says what it has.
+pub(super) fn object<T: DeserializeOwned>(body: &[u8], shape: &str) -> Result<T, Failure> {
+    let wrong = |error: &str| {
+        let error = &error[..error.floor_char_boundary(200)];
+        Failure::bad_request(format!("the body is not {shape}: {error}"))
+    };
+    // A derived reader takes an array for an object.
+    let is_object = body.trim_ascii_start().first() == Some(&b'{');
+    match serde_json::from_slice(body) {
+        Ok(asked) if is_object => Ok(asked),
+        Err(error) if !error.is_data() => {
+            Err(Error::bad_json(format!("the body is not JSON: {error}")).into())
+        }
+        Ok(_) => Err(wrong("not an object")),
+        Err(error) => Err(wrong(&error.to_string())),
     }
 }
 

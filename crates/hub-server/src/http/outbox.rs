@@ -135,11 +135,7 @@ pub(super) async fn retry(
     Params::read(query.as_deref(), &[])?;
     caller.take_one()?;
     let body = body::read(&headers, body, &hub.settings().limits).await?;
-    let asked: Retry = serde_json::from_slice(&body).map_err(|error| {
-        let error = error.to_string();
-        let error = &error[..error.floor_char_boundary(200)];
-        Failure::bad_request(format!("the body is not {{outbox, ids?}}: {error}"))
-    })?;
+    let asked: Retry = body::object(&body, "{outbox, ids?}")?;
     if asked.ids.as_ref().is_some_and(|ids| ids.len() > IDS) {
         return Err(Failure::bad_request(format!("ids has more than {IDS}; leave it out to retry all")));
     }

@@ -45,16 +45,7 @@ pub(super) async fn seek(
 }
 
 fn read(body: &[u8]) -> Result<(TopicName, GroupName, Position), Failure> {
-    // A derived reader takes an array for an object.
-    let is_object = body.trim_ascii_start().first() == Some(&b'{');
-    let asked: Seek = match serde_json::from_slice(body) {
-        Ok(asked) if is_object => asked,
-        Err(error) if !error.is_data() => {
-            return Err(Error::bad_json(format!("the body is not JSON: {error}")).into());
-        }
-        Ok(_) => return Err(shape("not an object")),
-        Err(error) => return Err(shape(&error.to_string())),
-    };
+    let asked: Seek = body::object(body, "{topic, group, to}")?;
     if asked.topic.contains('*') {
         return Err(Failure::bad_request(format!(
             "topic {} is a pattern; a group is placed on one topic at a time, /groups lists them",
@@ -62,11 +53,6 @@ fn read(body: &[u8]) -> Result<(TopicName, GroupName, Position), Failure> {
         )));
     }
     Ok((TopicName::readable(&asked.topic)?, GroupName::parse(&asked.group)?, position(&asked.to)?))
-}
-
-fn shape(error: &str) -> Failure {
-    let error = &error[..error.floor_char_boundary(200)];
-    Failure::bad_request(format!("the body is not {{topic, group, to}}: {error}"))
 }
 
 fn position(to: &Value) -> Result<Position> {

@@ -12,12 +12,13 @@
 
 use super::news::News;
 use super::{CALL_LIMIT, MongoOutbox};
+use crate::connect::{Place, client};
 use crate::db::{self, durable, within};
-use crate::error::{ConnectError, Secrets, Trouble};
+use crate::error::{ConnectError, Trouble};
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;
-use mongodb::options::{ClientOptions, DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria};
 use std::fmt;
 
 /// The wire version of MongoDB 6.0: `$documents`, and all that a `$lookup` needs.
@@ -60,15 +61,7 @@ impl fmt::Debug for OutboxOptions {
 }
 
 pub async fn connect(options: OutboxOptions) -> Result<MongoOutbox, ConnectError> {
-    let secrets = Secrets::of(&options.uri);
-    let unusable = |trouble: &Trouble| crate::address::unusable(&secrets.hide(&trouble.words()));
-    let mut parsed =
-        within(CALL_LIMIT, ClientOptions::parse(&options.uri)).await.map_err(|trouble| unusable(&trouble))?;
-    let hosts = parsed.hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    db::harden(&mut parsed);
-    parsed.app_name = Some("event-hub outbox".into());
-    let client = Client::with_options(parsed).map_err(|error| unusable(&error.into()))?;
-    let place = Place { hosts, secrets };
+    let (client, place) = client(&options.uri, "event-hub outbox", CALL_LIMIT).await?;
     let concerns = DatabaseOptions::builder()
         .read_concern(ReadConcern::local())
         .write_concern(durable())
@@ -90,24 +83,6 @@ pub async fn connect(options: OutboxOptions) -> Result<MongoOutbox, ConnectError
         rows,
         database,
     })
-}
-
-struct Place {
-    hosts: String,
-    secrets: Secrets,
-}
-
-impl Place {
-    fn told(&self, what: &str, trouble: &Trouble) -> ConnectError {
-        let (hosts, why) = (self.hosts.clone(), self.secrets.hide(&trouble.words()));
-        match trouble {
-            Trouble::Driver(error) if matches!(error.kind.as_ref(), ErrorKind::Authentication { .. }) => {
-                ConnectError::Credentials { hosts, why }
-            }
-            trouble if trouble.is_passing() => ConnectError::Unreachable { hosts, why },
-            _ => ConnectError::Refused { hosts, what: what.into(), why },
-        }
-    }
 }
 
 async fn check_server(client: &Client, place: &Place) -> Result<(), ConnectError> {

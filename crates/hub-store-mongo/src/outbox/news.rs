@@ -48,7 +48,19 @@ impl MongoOutbox {
                 [doc! { "$match": { "$or": [written, returned] } }, doc! { "$project": { "_id": 1 } }];
             let watch = self.news.rows.watch().pipeline(pipeline).max_await_time(PATIENCE);
             let watch = watch.read_concern(ReadConcern::majority());
-            *stream = Some(self.call(watch).await?.with_type());
+            match self.call(watch).await {
+                Ok(open) => *stream = Some(open.with_type()),
+                Err(trouble) if trouble.is_passing() => return Err(trouble),
+                Err(trouble) => {
+                    let (outbox, why) = (&self.name, trouble.words());
+                    tracing::warn!(
+                        outbox,
+                        why,
+                        "there is no change stream on an outbox; it is looked at now and then"
+                    );
+                    return Ok(Woken::Never);
+                }
+            }
             // Whatever was there before it was opened.
             return Ok(Woken::News);
         };

@@ -7,7 +7,8 @@ pub mod writers;
 
 use crate::hub::{Hub, Place, run_with};
 use crate::world::Ran;
-use hub_core::outbox::OutboxStore;
+use hub_core::outbox::{NewRow, OutboxStore};
+use hub_proto::Payload;
 use reqwest::Method;
 use serde_json::Value;
 use std::sync::Arc;
@@ -46,6 +47,21 @@ impl Outbox {
     pub fn config(&self, place: &Place, more: &str) -> String {
         let text = format!("[[outbox]]\nname = \"shop\"\nurl = {:?}\nlease = \"1s\"\n{more}", self.url);
         place.write("hub.toml", &text)
+    }
+
+    /// A hub whose configuration names it publishes what is written to it, in its order.
+    #[track_caller]
+    pub fn is_drained_by_a_hub(&self) {
+        let place = Place::new();
+        let config = self.config(&place, "");
+        let hub = Hub::start(&place.path("data"), &["--config", &config], &[]);
+        let rows = (0..100).map(|n| NewRow::new("orders", Payload::of(&n).unwrap()).key("k"));
+        self.get(self.store.add(rows.collect()));
+        self.drained();
+        let numbers: Vec<u64> =
+            events(&hub, "orders").iter().map(|event| event["payload"].as_u64().unwrap()).collect();
+        assert_eq!(numbers, (0..100).collect::<Vec<_>>());
+        hub.stop();
     }
 
     /// `event-hub outbox …` on it.

@@ -5,6 +5,7 @@
 
 use super::{Outbox, events};
 use crate::hub::{Hub, Place, Running};
+use crate::random::Rng;
 use hub_core::outbox::NewRow;
 use hub_proto::Payload;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,17 +14,6 @@ use std::time::Duration;
 
 const DRAINERS: usize = 3;
 const KEYS: u64 = 8;
-
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
-    }
-}
 
 fn pause(rng: &mut Rng, from: u64, to: u64) {
     std::thread::sleep(Duration::from_millis(from + rng.below(to - from)));

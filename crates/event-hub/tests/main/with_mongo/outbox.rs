@@ -76,8 +76,12 @@ fn a_hub_on_mongodb_drains_its_own_outbox_and_shows_it() {
     assert_eq!(status, 401);
     let (status, answer) = ask(Method::POST, "outbox/retry", "{\"outbox\":\"nobody's\"}");
     assert_eq!((status, answer["error"].as_str().unwrap().contains("there are: outbox")), (404, true));
-    let (status, answer) = ask(Method::POST, "outbox/retry", "[]");
-    assert_eq!((status, answer["code"].as_str()), (400, Some("bad_request")), "{answer}");
+    for (bad, code) in
+        [("[\"outbox\", null]", "bad_request"), ("{\"outbox\":7}", "bad_request"), ("{", "bad_json")]
+    {
+        let (status, answer) = ask(Method::POST, "outbox/retry", bad);
+        assert_eq!((status, answer["code"].as_str()), (400, Some(code)), "{answer}");
+    }
     let (status, answer) =
         ask(Method::POST, "outbox/retry", &json!({"outbox": "outbox", "ids": [id]}).to_string());
     assert_eq!((status, &answer["retried"]), (200, &json!(1)), "{answer}");
