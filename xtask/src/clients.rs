@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 
 use crate::args::Args;
 use crate::cache;
-use crate::counts;
-use crate::process::{self, Stream};
+use crate::process;
+use crate::rust_tests::RustTests;
 use crate::steps::{Report, Steps};
 use crate::workspace::Workspace;
 
@@ -52,12 +52,9 @@ pub fn check(workspace: &Workspace) -> Result<Report> {
     let Some(modules) = install(workspace, &cache)? else {
         return Ok(Report::failed(format!("the packages of {PACKAGES} could not be installed")));
     };
-    let mut tests =
-        workspace.cargo(["test", "-p", "hub-server", "--test", "main", "--", "--ignored", "node::"]);
-    tests.env("NODE_PATH", modules).env("EVENT_HUB_SEEDS", workspace.path(SEEDS));
-    println!("    {}", process::shown(&tests));
-    let (success, output) = process::read_along(&mut tests, Stream::Stdout)?;
-    Ok(Report::tests(success, counts::of_cargo_test(&output)))
+    RustTests::new(workspace).run_ignored("node::", |tests| {
+        tests.env("NODE_PATH", modules).env("EVENT_HUB_SEEDS", workspace.path(SEEDS));
+    })
 }
 
 /// The directory with the packages, by the lock file's content; made if need be.

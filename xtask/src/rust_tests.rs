@@ -27,12 +27,17 @@ impl<'a> RustTests<'a> {
         Self { workspace, nextest }
     }
 
-    /// Builds them; true if they could be built.
+    /// Builds them, and the examples; true if they could be built.
     pub fn build(&self) -> Result<bool> {
         let mut command = self.command()?;
         command.arg("--no-run");
         println!("    {}", process::shown(&command));
-        process::succeeds(&mut command)
+        if !process::succeeds(&mut command)? {
+            return Ok(false);
+        }
+        // Under nextest they are built already.
+        let words = ["build", "--profile", "test", "--workspace", "--all-features", "--examples"];
+        process::succeeds(&mut self.workspace.cargo(words))
     }
 
     /// Runs them. Those that need one of the services of `without` are left out, and one of each of `with` is started for
@@ -55,15 +60,27 @@ impl<'a> RustTests<'a> {
         for service in with {
             command = service.around(self.workspace, &command)?;
         }
-        println!("    {}", process::shown(&command));
-        let counts = if self.nextest {
-            let (success, output) = process::read_along(&mut command, Stream::Stderr)?;
-            (success, counts::of_nextest(&output))
+        self.counted(&mut command)
+    }
+
+    /// Runs those of a module that are ignored otherwise.
+    pub fn run_ignored(&self, module: &str, settings: impl FnOnce(&mut Command)) -> Result<Report> {
+        let mut command = self.command()?;
+        if self.nextest {
+            command.args(["--run-ignored", "only", "-E", &format!("test(/^{module}/)")]);
         } else {
-            let (success, output) = process::read_along(&mut command, Stream::Stdout)?;
-            (success, counts::of_cargo_test(&output))
-        };
-        Ok(Report::tests(counts.0, counts.1))
+            command.args(["--", "--ignored", module]);
+        }
+        settings(&mut command);
+        self.counted(&mut command)
+    }
+
+    fn counted(&self, command: &mut Command) -> Result<Report> {
+        println!("    {}", process::shown(command));
+        let stream = if self.nextest { Stream::Stderr } else { Stream::Stdout };
+        let (success, output) = process::read_along(command, stream)?;
+        let counts = if self.nextest { counts::of_nextest(&output) } else { counts::of_cargo_test(&output) };
+        Ok(Report::tests(success, counts))
     }
 
     fn command(&self) -> Result<Command> {

@@ -36,7 +36,6 @@ Builds go to CARGO_TARGET_DIR, or to a cache outside the clone: $EVENT_HUB_CACHE
 ~/.cache/event-hub. MongoDB and PostgreSQL are the machine's own, or are gotten into that cache (130 MB and 23 MB, once),
 and so are the databases' drivers for Python and Node. Tests run under cargo-nextest if it is installed.";
 
-const EXAMPLE: &str = "crates/hub-core/examples/in_process.rs";
 /// Random power losses of the embedded store, and as many rounds of a failing disk, with `--full`.
 const POWER_ROUNDS: u64 = 10_000;
 /// Rounds of each way in which hubs on MongoDB fail, with `--full`.
@@ -161,19 +160,12 @@ fn docs(workspace: &Workspace) -> Result<Report> {
     process::succeeds(command.env("RUSTDOCFLAGS", "-D warnings")).map(Report::check)
 }
 
-/// The programs that a new user would start from have to run, not only to build.
+/// The programs that a new user would start from have to run, not only to build. Building the tests has built them, too.
 fn example(workspace: &Workspace) -> Result<Report> {
-    if !workspace.has(EXAMPLE) {
-        return Ok(Report::skipped(format!("{EXAMPLE} does not exist yet")));
-    }
-    let mut command = workspace.cargo(["run", "-q", "-p", "hub-core", "--example", "in_process"]);
-    println!("    {}", process::shown(&command));
-    let in_memory = process::succeeds(&mut command)?;
+    let example = |name: &str| workspace.command(workspace.target().join("debug/examples").join(name));
+    let in_memory = process::succeeds(&mut example("in_process"))?;
     let data = std::env::temp_dir().join(format!("event-hub-example-{}", std::process::id()));
-    let mut command =
-        workspace.cargo(["run", "-q", "-p", "hub-store-embedded", "--example", "durable", "--"]);
-    println!("    {}", process::shown(command.arg(&data)));
-    let durable = process::succeeds(&mut command)?;
+    let durable = process::succeeds(example("durable").arg(&data))?;
     std::fs::remove_dir_all(&data).context("removing what the example has stored")?;
     Ok(Report::check(in_memory && durable))
 }

@@ -31,7 +31,7 @@ async fn a_group_that_is_made_during_a_take_over_is_not_left_behind() {
     let new = world.store().await;
     write(&old, 4, vec![Record::Group(record("t"))]).await.remove(0).unwrap();
     // The old owner has looked at the fence and is about to insert when the name is taken over.
-    trap.set(1, &["bulkWrite"], doc! { "blockConnection": true, "blockTimeMS": 800 }).await;
+    trap.set(1, &["bulkWrite"], doc! { "blockConnection": true, "blockTimeMS": 2500 }).await;
     let made = vec![Record::Group(record("u")), Record::Group(record("v")), step("v", 7)];
     let (written, estate) = tokio::join!(write(&old, 4, made), async {
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -48,7 +48,7 @@ async fn a_save_that_is_under_way_during_a_take_over_changes_nothing() {
     let (old, trap) = world.victim(world.options()).await;
     let new = world.store().await;
     write(&old, 4, vec![Record::Group(record("t")), step("t", 3)]).await;
-    trap.set(1, &["bulkWrite"], doc! { "blockConnection": true, "blockTimeMS": 800 }).await;
+    trap.set(1, &["bulkWrite"], doc! { "blockConnection": true, "blockTimeMS": 2500 }).await;
     let (written, estate) = tokio::join!(write(&old, 4, vec![step("t", 9)]), async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         new.estate("g", 5).await.unwrap()
