@@ -58,11 +58,21 @@ impl Place {
 
     /// Connects. A collection has its indexes then; a table has to be there.
     pub async fn open(&self, name: &str) -> Result<Arc<dyn OutboxStore>> {
+        self.connect(name, false).await
+    }
+
+    /// Connects, to look. Nothing is made.
+    pub async fn look(&self, name: &str) -> Result<Arc<dyn OutboxStore>> {
+        self.connect(name, true).await
+    }
+
+    async fn connect(&self, name: &str, look_only: bool) -> Result<Arc<dyn OutboxStore>> {
         Ok(match self {
             Self::Mongo { url, collection } => {
                 let options = OutboxOptions {
                     collection: collection.clone(),
                     name: name.to_owned(),
+                    look_only,
                     ..OutboxOptions::new(url.expose())
                 };
                 Arc::new(MongoOutbox::connect(options).await?)

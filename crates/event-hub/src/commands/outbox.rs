@@ -219,25 +219,36 @@ impl Where {
         let store = outbox.place.open(&outbox.name).await?;
         Ok((outbox, store))
     }
+
+    async fn look(&self) -> Result<(Outbox, Arc<dyn OutboxStore>)> {
+        let outbox = self.find()?;
+        let store = outbox.place.look(&outbox.name).await?;
+        Ok((outbox, store))
+    }
 }
 
 async fn ls(args: &LsArgs) -> Result<ExitCode> {
-    let (outbox, store) = args.of.open().await?;
+    let (outbox, store) = args.of.look().await?;
     let counts = store.counts().await?;
     let rows = store.list(RowStatus::parse(&args.status), args.limit as usize).await?;
     if args.json {
         let listing = json!({
             "outbox": outbox.name,
             "pending": counts.pending,
+            "behind": counts.behind,
             "parked": counts.errors,
             "oldestAgeMs": counts.oldest_age,
             "rows": rows,
         });
         return finish(&(serde_json::to_string_pretty(&listing)? + "\n"), 0);
     }
+    let behind = match counts.behind {
+        0 => String::new(),
+        behind => format!(", {} of them behind others", count(behind)),
+    };
     let oldest = counts.oldest_age.map(|age| format!(", the oldest for {}", ago(age))).unwrap_or_default();
     let mut text = format!(
-        "{}: {} to be published{oldest}; {} parked\n",
+        "{}: {} to be published{behind}{oldest}; {} parked\n",
         outbox.name,
         plural(counts.pending, "row"),
         count(counts.errors)
@@ -284,7 +295,7 @@ fn ago(millis: u64) -> String {
 }
 
 async fn show(args: &ShowArgs) -> Result<ExitCode> {
-    let (outbox, store) = args.of.open().await?;
+    let (outbox, store) = args.of.look().await?;
     match store.show(&RowId::from(args.id.as_str())).await? {
         Some(row) => finish(&(serde_json::to_string_pretty(&row)? + "\n"), 0),
         None => {
@@ -379,23 +390,13 @@ async fn drain(args: &DrainArgs) -> Result<ExitCode> {
     finish(&said, 0)
 }
 
-/// Rows that are looked at to see whether all of them are behind others.
-const LOOK: usize = 10_000;
-
 /// Waits until there is nothing left but what is parked, or behind that.
 async fn nothing_pending(store: &dyn OutboxStore, progress: &Progress) {
     // Rows move while they are looked at, so nothing may be found twice, with nothing done in between.
     let mut before = None;
     loop {
-        let left = async {
-            if store.counts().await?.pending == 0 {
-                return Ok(false);
-            }
-            let pending = store.list(Some(RowStatus::Pending), LOOK).await?;
-            let claimed = store.list(Some(RowStatus::Claimed), 1).await?;
-            Ok::<_, hub_core::store::StoreError>(!claimed.is_empty() || pending.iter().any(|row| !row.behind))
-        };
-        let nothing = matches!(left.await, Ok(false)).then(|| progress.drained());
+        let counts = store.counts().await;
+        let nothing = counts.is_ok_and(|it| it.pending == it.behind).then(|| progress.drained());
         if nothing.is_some() && nothing == before {
             return;
         }

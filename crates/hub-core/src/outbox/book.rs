@@ -36,6 +36,13 @@ struct Queue {
     waited: bool,
 }
 
+/// What became of rows of a claim, and their slots.
+#[derive(Default)]
+struct Outcomes {
+    settled: Vec<Settled>,
+    slots: Vec<usize>,
+}
+
 /// See the module.
 pub struct Book {
     on_error: OnError,
@@ -47,10 +54,13 @@ pub struct Book {
     /// Keys whose rows behind others can go on, once what was settled is.
     released: Vec<Arc<str>>,
     /// What is to be told, by claim.
-    outcomes: BTreeMap<u64, Vec<Settled>>,
-    /// Rows of each slot that are not settled.
+    outcomes: BTreeMap<u64, Outcomes>,
+    /// The slots of what is being told.
+    telling: Vec<usize>,
+    /// Rows of each slot that the database has not been told of.
     slots: [usize; SLOTS],
     open: usize,
+    bytes: usize,
 }
 
 impl Book {
@@ -62,8 +72,10 @@ impl Book {
             blocked: HashSet::default(),
             released: Vec::new(),
             outcomes: BTreeMap::new(),
+            telling: Vec::new(),
             slots: [0; SLOTS],
             open: 0,
+            bytes: 0,
         }
     }
 
@@ -72,7 +84,12 @@ impl Book {
         self.open
     }
 
-    /// Whether something of a slot is not settled.
+    /// Bytes of rows that are not settled.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the database takes something of a slot to be in hand.
     pub fn is_busy(&self, slot: usize) -> bool {
         self.slots[slot] > 0
     }
@@ -86,10 +103,8 @@ impl Book {
     pub fn take(&mut self, claim: u64, rows: Vec<Row>) -> Vec<Entry> {
         let mut out = Vec::new();
         for row in rows {
-            self.open += 1;
-            self.slots[slot_of(row.key.as_deref(), row.place.id.as_str())] += 1;
             let key = row.key.clone();
-            let entry = Entry { row, claim };
+            let entry = self.enter(claim, row);
             match key {
                 None => out.push(entry),
                 // It failed while this was claimed.
@@ -146,10 +161,19 @@ impl Book {
         None
     }
 
+    fn enter(&mut self, claim: u64, row: Row) -> Entry {
+        self.open += 1;
+        self.bytes += row.bytes();
+        self.slots[slot_of(row.key.as_deref(), row.place.id.as_str())] += 1;
+        Entry { row, claim }
+    }
+
     fn settle(&mut self, entry: Entry, outcome: Outcome) {
         self.open -= 1;
-        self.slots[slot_of(entry.row.key.as_deref(), entry.row.place.id.as_str())] -= 1;
-        self.outcomes.entry(entry.claim).or_default().push(Settled { id: entry.row.place.id, outcome });
+        self.bytes -= entry.row.bytes();
+        let outcomes = self.outcomes.entry(entry.claim).or_default();
+        outcomes.slots.push(slot_of(entry.row.key.as_deref(), entry.row.place.id.as_str()));
+        outcomes.settled.push(Settled { id: entry.row.place.id, outcome });
     }
 
     /// Gives everything back that is not out.
@@ -168,15 +192,21 @@ impl Book {
     /// Gives rows of a claim back that never went out.
     pub fn give_back_rows(&mut self, claim: u64, rows: Vec<Row>) {
         for row in rows {
-            self.open += 1;
-            self.slots[slot_of(row.key.as_deref(), row.place.id.as_str())] += 1;
-            self.settle(Entry { row, claim }, Outcome::Returned);
+            let entry = self.enter(claim, row);
+            self.settle(entry, Outcome::Returned);
         }
     }
 
     /// What the database is to be told next, from the oldest claim on.
     pub fn outcomes(&mut self) -> Option<(u64, Vec<Settled>)> {
-        self.outcomes.pop_first()
+        let (claim, Outcomes { settled, slots }) = self.outcomes.pop_first()?;
+        self.telling.extend(slots);
+        Some((claim, settled))
+    }
+
+    /// The database knows what it was told last.
+    pub fn told(&mut self) {
+        self.telling.drain(..).for_each(|slot| self.slots[slot] -= 1);
     }
 
     /// Everything that was settled is known, and nothing is being claimed: what was blocked is the database's to hold up.
@@ -266,6 +296,12 @@ mod tests {
         let (next, parked) = book.failed(entry, Failure::Passing("no".into(), 70));
         assert!(next.is_none() && parked && book.released().is_empty());
         assert_eq!(told(&mut book), [("1".to_owned(), Outcome::Parked { error: "no".into() })]);
+        assert_eq!(
+            (book.open(), (0..SLOTS).any(|slot| book.is_busy(slot))),
+            (0, true),
+            "nobody knows it yet"
+        );
+        book.told();
         assert_eq!((book.open(), (0..SLOTS).any(|slot| book.is_busy(slot))), (0, false));
     }
 

@@ -23,6 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Batches that a drainer holds at once, at most.
 const BATCHES: usize = 4;
+/// Rows of its first claim, before it knows how large they are; and bytes that a claim should have at most.
+const FIRST: usize = 16;
+const CLAIM_BYTES: usize = 4 << 20;
 /// The first wait after a failure that counts, and the longest.
 const BACKOFF: (Millis, Millis) = (500, 60_000);
 /// The same while the hub is away, or the database.
@@ -115,6 +118,8 @@ pub struct Drainer {
     lives: u64,
     me: Arc<str>,
     claims: u64,
+    /// Rows of the next claim.
+    batch: usize,
     book: Book,
     shares: Shares,
     /// Until when it may take itself for alive, on the steady clock.
@@ -197,6 +202,7 @@ impl Drainer {
             name,
             lives: 0,
             claims: 0,
+            batch: FIRST,
             shares: Shares::default(),
             alive_until: 0,
             again: VecDeque::new(),
@@ -366,14 +372,15 @@ impl Drainer {
         if self.claiming.is_none() && !self.settling {
             self.book.unblock();
         }
+        let batch = self.batch.min(self.options.batch_size).max(1);
         let room = (BATCHES * self.options.batch_size).saturating_sub(self.book.open());
-        let batch = self.options.batch_size.max(1);
         let may_claim = self.hungry && self.winding_down.is_none();
         if may_claim
             && self.claiming.is_none()
             && self.away.is_none()
             && !self.book.is_blocked()
             && room >= batch
+            && self.book.bytes() < BATCHES * CLAIM_BYTES
         {
             let slots = self.slots_to_claim();
             self.claiming = Some(slots.clone());
@@ -431,6 +438,7 @@ impl Drainer {
                         return Ok(());
                     }
                 };
+                self.batch = next_batch(self.batch.min(self.options.batch_size), &rows);
                 self.found |= !rows.is_empty();
                 // With nothing of its own from the beginning to the end, it looks again when it is time.
                 self.hungry = more && (self.found || seen.is_some());
@@ -448,6 +456,7 @@ impl Drainer {
                 if !all? {
                     return Err(Reset::Fenced);
                 }
+                self.book.told();
             }
             Done::Tidied(done) => {
                 self.tidying = false;
@@ -611,13 +620,14 @@ impl Drainer {
             if !self.store.share(&shares, version).await? {
                 continue;
             }
-            let alive: Vec<_> = shares.workers.keys().cloned().collect();
             self.shares = shares;
             self.alive_until = asked + self.options.lease;
-            if joining || !change.dead.is_empty() {
-                self.store.take_from_all_but(&alive).await?;
+            // What they held need not wait for its time.
+            let gone: Vec<_> = change.dead.into_iter().chain(self.former.iter().cloned()).collect();
+            if !gone.is_empty() {
+                self.store.take_from(&gone).await?;
+                self.former.clear();
             }
-            self.former.clear();
             return Ok(());
         }
     }
@@ -693,6 +703,15 @@ impl Drainer {
                 return Ok(());
             }
         }
+    }
+}
+
+/// How many rows to claim the next time, after so many were and these came.
+fn next_batch(batch: usize, rows: &[Row]) -> usize {
+    let bytes: usize = rows.iter().map(Row::bytes).sum();
+    match bytes {
+        0..CLAIM_BYTES => 2 * batch.max(1),
+        _ => (rows.len() * CLAIM_BYTES / bytes).max(1),
     }
 }
 

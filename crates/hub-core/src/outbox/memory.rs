@@ -363,10 +363,10 @@ impl OutboxStore for MemoryOutbox {
         self.change(is_meant, |row| row.requeue(now))
     }
 
-    fn take_from_all_but<'a>(&'a self, workers: &'a [Arc<str>]) -> BoxFuture<'a, StoreResult<u64>> {
+    fn take_from<'a>(&'a self, workers: &'a [Arc<str>]) -> BoxFuture<'a, StoreResult<u64>> {
         let now = self.now();
         let is_meant =
-            |row: &Stored| row.claim.as_ref().is_some_and(|(claim, _)| !workers.contains(&claim.worker));
+            |row: &Stored| row.claim.as_ref().is_some_and(|(claim, _)| workers.contains(&claim.worker));
         self.change(is_meant, |row| row.requeue(now))
     }
 
@@ -424,6 +424,7 @@ impl OutboxStore for MemoryOutbox {
                 match row.status {
                     RowStatus::Pending | RowStatus::Claimed => {
                         counts.pending += 1;
+                        counts.behind += u64::from(row.stage == Some(Stage::Behind));
                         let age = now.saturating_sub(row.row.at / 1000);
                         counts.oldest_age = Some(counts.oldest_age.map_or(age, |oldest| oldest.max(age)));
                     }

@@ -81,6 +81,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// What it takes in memory, for the most part.
+    pub fn bytes(&self) -> usize {
+        self.event.as_ref().map_or(0, |event| event.payload.len())
+    }
+
     /// What is published for a row, out of what stands in it; or why that can never be.
     pub fn event(
         id: &str,

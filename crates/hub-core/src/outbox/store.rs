@@ -53,6 +53,8 @@ pub struct Settled {
 pub struct Counts {
     /// Rows that are to be published, claimed ones among them.
     pub pending: u64,
+    /// Those of them that are behind others.
+    pub behind: u64,
     /// Rows that are parked.
     pub errors: u64,
     /// How old the oldest is that is to be published.
@@ -145,8 +147,8 @@ pub trait OutboxStore: Send + Sync + 'static {
     /// Rows whose claim has run out are due. Answers how many.
     fn requeue_expired(&self) -> BoxFuture<'_, StoreResult<u64>>;
 
-    /// Rows that are held by none of these drainers are due. Answers how many.
-    fn take_from_all_but<'a>(&'a self, workers: &'a [Arc<str>]) -> BoxFuture<'a, StoreResult<u64>>;
+    /// Rows that are held by these drainers are due. Answers how many.
+    fn take_from<'a>(&'a self, workers: &'a [Arc<str>]) -> BoxFuture<'a, StoreResult<u64>>;
 
     /// How slots are shared at the moment, with a version, and the database's time.
     fn shares(&self) -> BoxFuture<'_, StoreResult<(Shares, u64, Millis)>>;

@@ -103,7 +103,7 @@ impl OutboxStore for FaultyOutbox {
         renew(worker: &'a str, lease: Millis) -> u64;
         settle(claim: &'a Claim, settled: &'a [Settled]) -> u64;
         requeue_expired() -> u64;
-        take_from_all_but(workers: &'a [Arc<str>]) -> u64;
+        take_from(workers: &'a [Arc<str>]) -> u64;
         shares() -> (Shares, u64, Millis);
         share(shares: &'a Shares, version: u64) -> bool;
         purge(age: Millis, limit: usize) -> u64;

@@ -30,7 +30,7 @@ pub struct Statements {
     pub renew: Statement,
     pub settle: Statement,
     pub requeue_expired: Statement,
-    pub take_from_all_but: Statement,
+    pub take_from: Statement,
     pub shares: Statement,
     pub share: Statement,
     pub purge: Statement,
@@ -191,7 +191,7 @@ impl Statements {
             )
             .into(),
             requeue_expired: change(&format!("status = 'claimed' AND lease_until <= {NOW}"), requeue).into(),
-            take_from_all_but: change("status = 'claimed' AND claimed_by <> ALL ($1::text[])", requeue).into(),
+            take_from: change("status = 'claimed' AND claimed_by = ANY ($1::text[])", requeue).into(),
             shares: format!(
                 "SELECT clock_timestamp() AS now, d.version, d.shares::text AS shares FROM (SELECT 1 AS id) AS one \
                  LEFT JOIN {drainers} AS d ON d.id = one.id"
@@ -216,6 +216,7 @@ impl Statements {
             counts: format!(
                 "SELECT clock_timestamp() AS now, (SELECT count(*) FROM {t} WHERE {FRESH}) + \
                  (SELECT count(*) FROM {t} WHERE stage IN ('held', 'behind')) AS pending, \
+                 (SELECT count(*) FROM {t} WHERE stage = 'behind') AS behind, \
                  (SELECT count(*) FROM {t} WHERE status = 'error') AS errors, \
                  LEAST((SELECT min(ts) FROM {t} WHERE {FRESH}), \
                  (SELECT min(ts) FROM {t} WHERE stage IN ('held', 'behind'))) AS oldest"

@@ -189,8 +189,8 @@ impl OutboxStore for PostgresOutbox {
         Box::pin(self.db.count(ask(&self.statements.requeue_expired)))
     }
 
-    fn take_from_all_but<'a>(&'a self, workers: &'a [Arc<str>]) -> BoxFuture<'a, StoreResult<u64>> {
-        Box::pin(self.db.count(ask(&self.statements.take_from_all_but).bind(texts(workers))))
+    fn take_from<'a>(&'a self, workers: &'a [Arc<str>]) -> BoxFuture<'a, StoreResult<u64>> {
+        Box::pin(self.db.count(ask(&self.statements.take_from).bind(texts(workers))))
     }
 
     fn shares(&self) -> BoxFuture<'_, StoreResult<(Shares, u64, Millis)>> {
@@ -241,7 +241,8 @@ impl OutboxStore for PostgresOutbox {
             let now = get::<Stamp>(row, "now")?.millis();
             let oldest: Option<Stamp> = get(row, "oldest")?;
             let oldest_age = oldest.map(|oldest| now.saturating_sub(oldest.millis()));
-            Ok(Counts { pending: number(row, "pending")?, errors: number(row, "errors")?, oldest_age })
+            let [pending, behind, errors] = ["pending", "behind", "errors"].map(|name| number(row, name));
+            Ok(Counts { pending: pending?, behind: behind?, errors: errors?, oldest_age })
         })
     }
 

@@ -46,7 +46,7 @@ async fn check(connection: &mut SqliteConnection) {
         ("renew", &s.renew, "outbox_claimed (claimed_by=?)"),
         ("settle", &s.settle, "sqlite_autoindex_outbox_1 (id=?)"),
         ("requeue_expired", &s.requeue_expired, "INDEX outbox_claimed"),
-        ("take_from_all_but", &s.take_from_all_but, "INDEX outbox_claimed"),
+        ("take_from", &s.take_from, "outbox_claimed (claimed_by=?)"),
         ("purge", &s.purge, "outbox_sent (sent_at<?)"),
         ("retry", &s.retry, "sqlite_autoindex_outbox_1 (id=?)"),
         ("retry_all", &s.retry_all, "INDEX outbox_errors"),

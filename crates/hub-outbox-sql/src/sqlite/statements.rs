@@ -23,7 +23,7 @@ pub struct Statements {
     pub renew: Statement,
     pub settle: Statement,
     pub requeue_expired: Statement,
-    pub take_from_all_but: Statement,
+    pub take_from: Statement,
     pub shares: Statement,
     pub share: Statement,
     pub purge: Statement,
@@ -161,9 +161,9 @@ impl Statements {
                 "UPDATE {t} SET {requeue} WHERE status = 'claimed' AND lease_until <= {NOW}"
             )
             .into(),
-            take_from_all_but: format!(
+            take_from: format!(
                 "UPDATE {t} SET {requeue} WHERE status = 'claimed' \
-                 AND claimed_by NOT IN (SELECT value FROM json_each(?1))"
+                 AND claimed_by IN (SELECT value FROM json_each(?1))"
             )
             .into(),
             shares: format!(
@@ -186,6 +186,7 @@ impl Statements {
             counts: format!(
                 "SELECT {NOW} AS now, (SELECT count(*) FROM {t} INDEXED BY {by_time} WHERE {FRESH}) + \
                  (SELECT count(*) FROM {t} WHERE stage IN ('held', 'behind')) AS pending, \
+                 (SELECT count(*) FROM {t} WHERE stage = 'behind') AS behind, \
                  (SELECT count(*) FROM {t} WHERE status = 'error') AS errors, \
                  (SELECT CAST(min(ts) AS INTEGER) FROM {t} WHERE {FRESH}) AS oldest_fresh, \
                  (SELECT CAST(min(ts) AS INTEGER) FROM {t} WHERE stage IN ('held', 'behind')) AS oldest_staged",

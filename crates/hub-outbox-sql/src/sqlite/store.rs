@@ -192,8 +192,8 @@ impl OutboxStore for SqliteOutbox {
         Box::pin(self.db.count(ask(&self.statements.requeue_expired)))
     }
 
-    fn take_from_all_but<'a>(&'a self, workers: &'a [Arc<str>]) -> BoxFuture<'a, StoreResult<u64>> {
-        Box::pin(self.db.count(ask(&self.statements.take_from_all_but).bind(texts(workers))))
+    fn take_from<'a>(&'a self, workers: &'a [Arc<str>]) -> BoxFuture<'a, StoreResult<u64>> {
+        Box::pin(self.db.count(ask(&self.statements.take_from).bind(texts(workers))))
     }
 
     fn shares(&self) -> BoxFuture<'_, StoreResult<(Shares, u64, Millis)>> {
@@ -243,7 +243,8 @@ impl OutboxStore for SqliteOutbox {
                 Ok(oldest.map(|oldest| now.saturating_sub(oldest).try_into().unwrap_or(0)))
             };
             let oldest_age = age("oldest_fresh")?.max(age("oldest_staged")?);
-            Ok(Counts { pending: number(row, "pending")?, errors: number(row, "errors")?, oldest_age })
+            let [pending, behind, errors] = ["pending", "behind", "errors"].map(|name| number(row, name));
+            Ok(Counts { pending: pending?, behind: behind?, errors: errors?, oldest_age })
         })
     }
 

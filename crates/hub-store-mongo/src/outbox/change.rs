@@ -161,9 +161,9 @@ impl MongoOutbox {
         self.update(filter, requeue("$$NOW")).await
     }
 
-    pub(super) async fn take_from_others(&self, workers: &[std::sync::Arc<str>]) -> Result<u64, Trouble> {
+    pub(super) async fn take_from_dead(&self, workers: &[std::sync::Arc<str>]) -> Result<u64, Trouble> {
         let workers: Vec<&str> = workers.iter().map(|worker| &**worker).collect();
-        let filter = doc! { "status": "claimed", "claimed_by": { "$gte": "", "$nin": workers } };
+        let filter = doc! { "status": "claimed", "claimed_by": { "$in": workers } };
         self.update(filter, requeue("$$NOW")).await
     }
 

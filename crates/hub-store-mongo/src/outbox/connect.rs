@@ -35,6 +35,8 @@ pub struct OutboxOptions {
     pub collection: String,
     /// What logs and metrics call it; database and collection if this is empty.
     pub name: String,
+    /// Nothing is made: for those who only look. Without indexes they look for long.
+    pub look_only: bool,
 }
 
 impl OutboxOptions {
@@ -45,6 +47,7 @@ impl OutboxOptions {
             database: db::DATABASE.into(),
             collection: "outbox".into(),
             name: String::new(),
+            look_only: false,
         }
     }
 }
@@ -56,6 +59,7 @@ impl fmt::Debug for OutboxOptions {
             .field("database", &self.database)
             .field("collection", &self.collection)
             .field("name", &self.name)
+            .field("look_only", &self.look_only)
             .finish()
     }
 }
@@ -70,7 +74,9 @@ pub async fn connect(options: OutboxOptions) -> Result<MongoOutbox, ConnectError
     let database = client.default_database().map_or(options.database, |database| database.name().to_owned());
     let database = client.database_with_options(&database, concerns);
     check_server(&client, &place).await?;
-    make_indexes(&database, &options.collection, &place).await?;
+    if !options.look_only {
+        make_indexes(&database, &options.collection, &place).await?;
+    }
     let name = match options.name.is_empty() {
         true => format!("{}.{}", database.name(), options.collection),
         false => options.name,
@@ -82,6 +88,7 @@ pub async fn connect(options: OutboxOptions) -> Result<MongoOutbox, ConnectError
         name,
         rows,
         database,
+        look_only: options.look_only,
     })
 }
 

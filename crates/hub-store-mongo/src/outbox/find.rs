@@ -7,7 +7,9 @@ use futures_util::TryStreamExt;
 use hashbrown::HashMap;
 use hub_core::Millis;
 use hub_core::outbox::{Counts, Holding, Place, Ready, RowId, RowStatus, Shares, Shown, Stage};
+use mongodb::action::{Action, CountDocuments};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::options::Hint;
 use std::sync::Arc;
 
 /// Staged rows of a claim's keys that are read at once. There are more if a key has many rows behind one.
@@ -167,37 +169,32 @@ impl MongoOutbox {
     }
 
     pub(super) async fn count(&self) -> Result<Counts, Trouble> {
-        let of = |status: &str, field: &str| {
-            let filter = doc! { "status": status, field: { "$exists": true } };
-            self.call(async move { self.rows.count_documents(filter).await })
-        };
+        let hint = (!self.look_only).then(|| Hint::Name("outbox_pending".into()));
+        let fresh = doc! { "status": "pending", "stage": null };
+        let fresh = self.rows.count_documents(fresh).optional(hint, CountDocuments::hint);
+        let count = |filter: Document| self.call(async move { self.rows.count_documents(filter).await });
         let oldest = |filter: Document| async move {
             let find = self.rows.find_one(filter).sort(doc! { "ts": 1 }).projection(place());
             self.call(find).await
         };
-        // Of what is fresh, and of what is not.
-        let fresh = doc! { "status": "pending", "stage": null, "next_at": null };
-        let staged = doc! { "stage": { "$in": [Stage::Held.as_str(), Stage::Behind.as_str()] } };
-        let pending = self.call(async {
-            self.rows.count_documents(doc! { "status": "pending" }).hint(hint("outbox_pending")).await
-        });
-        let (pending, claimed, errors, fresh, staged, (_, _, now)) = tokio::try_join!(
+        let (held, behind, parked) = (Stage::Held.as_str(), Stage::Behind.as_str(), Stage::Parked.as_str());
+        let in_hand = doc! { "stage": { "$in": [held, behind] } };
+        // Fresh ones first, and then those that came of them meanwhile: one that is claimed may count twice, and never not.
+        let pending = async {
+            let fresh = self.call(fresh).await?;
+            let set_back = count(doc! { "stage": parked, "status": "pending" }).await?;
+            Ok(fresh + set_back + count(in_hand.clone()).await?)
+        };
+        let (pending, behind, errors, fresh, staged, now) = tokio::try_join!(
             pending,
-            of("claimed", "claimed_by"),
-            async {
-                let parked = doc! { "stage": Stage::Parked.as_str(), "status": "error" };
-                self.call(async { self.rows.count_documents(parked).await }).await
-            },
-            oldest(fresh),
-            oldest(staged),
-            self.read_shares(),
+            count(doc! { "stage": behind }),
+            count(doc! { "stage": parked, "status": "error" }),
+            oldest(doc! { "status": "pending", "stage": null, "next_at": null }),
+            oldest(in_hand.clone()),
+            self.now(),
         )?;
         let oldest = [fresh, staged].into_iter().flatten().map(|row| row::ready(&row).place.at / 1000).min();
-        Ok(Counts {
-            pending: pending + claimed,
-            errors,
-            oldest_age: oldest.map(|oldest| now.saturating_sub(oldest)),
-        })
+        Ok(Counts { pending, behind, errors, oldest_age: oldest.map(|oldest| now.saturating_sub(oldest)) })
     }
 
     pub(super) async fn find_shown(
@@ -235,6 +232,13 @@ impl MongoOutbox {
         Ok(found.map(|row| row::shown(&row, true)))
     }
 
+    async fn now(&self) -> Result<Millis, Trouble> {
+        let ask = [doc! { "$documents": [{}] }, doc! { "$set": { "now": "$$NOW" } }];
+        let answer = self.database.aggregate(ask);
+        let answer: Vec<Document> = self.call(async { answer.await?.try_collect().await }).await?;
+        Ok(answer.first().map_or(0, time))
+    }
+
     pub(super) async fn read_shares(&self) -> Result<(Shares, u64, Millis), Trouble> {
         let pipeline = [doc! { "$match": { "_id": "shares" } }, doc! { "$set": { "now": "$$NOW" } }];
         let read = || async {
@@ -251,10 +255,15 @@ impl MongoOutbox {
             }
         };
         let version = crate::topics::number(&found, "version");
-        let now = found.get_datetime("now").map(|now| now.timestamp_millis()).unwrap_or_default();
         let shares = found.get_str("shares").ok().and_then(|shares| serde_json::from_str(shares).ok());
-        Ok((shares.unwrap_or_default(), version, u64::try_from(now).unwrap_or_default()))
+        Ok((shares.unwrap_or_default(), version, time(&found)))
     }
+}
+
+/// The server's time in an answer.
+fn time(answer: &Document) -> Millis {
+    let now = answer.get_datetime("now").map(|now| now.timestamp_millis()).unwrap_or_default();
+    Millis::try_from(now).unwrap_or_default()
 }
 
 /// Stages of pending rows that wait for their time. One that is parked was set back by hand.
@@ -265,10 +274,6 @@ pub fn waiting() -> Vec<&'static str> {
 /// From when on a row that waits is due, by the server's clock. One without a time is.
 pub fn is_due() -> Document {
     doc! { "$lte": ["$next_at", "$$NOW"] }
-}
-
-fn hint(index: &str) -> mongodb::options::Hint {
-    mongodb::options::Hint::Name(index.into())
 }
 
 /// Row ids, for a filter.

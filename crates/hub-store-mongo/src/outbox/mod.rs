@@ -71,6 +71,8 @@ pub struct MongoOutbox {
     /// The record of who drains which slots.
     drainers: Collection<mongodb::bson::Document>,
     news: News,
+    /// Whether the indexes may be missing.
+    look_only: bool,
 }
 
 impl MongoOutbox {
@@ -117,7 +119,7 @@ impl OutboxStore for MongoOutbox {
         renew as renew_claims(worker: &'a str, lease: Millis) -> u64;
         settle as settle_rows(claim: &'a Claim, settled: &'a [Settled]) -> u64;
         requeue_expired as take_expired() -> u64;
-        take_from_all_but as take_from_others(workers: &'a [Arc<str>]) -> u64;
+        take_from as take_from_dead(workers: &'a [Arc<str>]) -> u64;
         shares as read_shares() -> (Shares, u64, Millis);
         share as write_shares(shares: &'a Shares, version: u64) -> bool;
         purge as remove_sent(age: Millis, limit: usize) -> u64;

@@ -1,7 +1,7 @@
 //! The outbox in MongoDB.
 
 use super::{Bed, publish, until};
-use crate::hub::{Hub, Place};
+use crate::hub::{Hub, Place, run_with};
 use crate::outbox::{Outbox, events, large, rounds};
 use hub_core::outbox::{NewRow, OutboxStore};
 use hub_proto::Payload;
@@ -36,6 +36,21 @@ fn drainers_that_are_killed_lose_nothing_double_nothing_and_keep_the_order_of_ke
 #[test]
 fn many_rows_are_drained_in_little_memory_and_those_behind_a_bad_one_wait() {
     large::run(&world().outbox);
+}
+
+#[test]
+fn who_only_looks_at_an_outbox_makes_nothing() {
+    let bed = Bed::new();
+    let database = bed.get(hub_testbed::database());
+    let ran = run_with(&["outbox", "ls"], &[("OUTBOX_URL", &database.uri())]);
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (0, "outbox: 0 rows to be published; 0 parked\n"),
+        "{}",
+        ran.err
+    );
+    let names = bed.get(async { Ok(database.connect().await?.list_collection_names().await?) });
+    assert_eq!(names, Vec::<String>::new());
 }
 
 #[test]

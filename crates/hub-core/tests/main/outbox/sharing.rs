@@ -93,13 +93,15 @@ async fn a_drainer_that_stops_gives_its_rows_back_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_of_the_database_that_is_lost_costs_no_event_and_makes_none_twice() {
-    for call in ["claim", "settle", "share", "renew", "take_from_all_but", "put_behind", "release"] {
+    for call in ["claim", "settle", "share", "renew", "take_from", "put_behind", "release"] {
         let world = World::new().await;
         let drainer = world.drain("a");
         let mut times = 0;
         drainer.store.script(move |name| {
             times += u32::from(name == call);
-            (name == call && times % 2 == 1).then_some(OutboxFault::LoseAnswer)
+            // Nothing is taken from a drainer before one has begun anew.
+            let begins_anew = call == "take_from" && times == 0 && name == "claim";
+            (begins_anew || (name == call && times % 2 == 1)).then_some(OutboxFault::LoseAnswer)
         });
         let mut failures = 0;
         drainer.hub.script(move |_| {

@@ -27,7 +27,10 @@ impl Deref for Outbox {
 }
 
 async fn open() -> Outbox {
-    let database = hub_testbed::database().await.unwrap();
+    open_in(hub_testbed::database().await.unwrap()).await
+}
+
+async fn open_in(database: TestDatabase) -> Outbox {
     let inner = Arc::new(MongoOutbox::connect(OutboxOptions::new(database.uri())).await.unwrap());
     Outbox { inner, database }
 }
@@ -99,6 +102,30 @@ async fn a_transaction_that_is_aborted_publishes_nothing_and_a_committed_one_its
     assert_eq!(drainer.await.unwrap().sent, 10);
     let even: Vec<String> = (1..=20).filter(|n| n % 2 == 0).map(|n| n.to_string()).collect();
     assert_eq!(log(&bus, "orders").await, even);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_router_it_is_drained_as_well() {
+    let cluster = hub_testbed::Sharded::start(2).await.unwrap();
+    let outbox = open_in(hub_testbed::database_on(&cluster.uri())).await;
+    let (client, shop) = outbox.client().await;
+    let bus = bus().await;
+    let (stop, drained) = outbox.drain(&bus);
+    // The first ones come into a collection with nothing in it, the others wake the drainer.
+    for n in 0..20 {
+        let mut session = client.start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let orders = shop.collection::<Document>("orders");
+        orders.insert_one(doc! { "n": n }).session(&mut session).await.unwrap();
+        let rows = (0..5).map(|m| NewRow::new("orders", Payload::of(&(n * 5 + m)).unwrap()).key("k"));
+        outbox::add(&mut session, &shop.collection("outbox"), rows).await.unwrap();
+        session.commit_transaction().await.unwrap();
+    }
+    outbox.settled().await;
+    stop.cancel();
+    let drained = drained.await.unwrap();
+    assert_eq!((drained.sent, drained.parked, drained.resets), (100, 0, 0));
+    assert_eq!(log(&bus, "orders").await, (0..100).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -207,7 +234,7 @@ async fn with_many_rows_pending_every_call_looks_at_those_it_answers() {
     assert_eq!(outbox.keys_behind(None, 10).await.unwrap().len(), 2);
     outbox.renew("w", 1000).await.unwrap();
     outbox.requeue_expired().await.unwrap();
-    outbox.take_from_all_but(&["w".into()]).await.unwrap();
+    outbox.take_from(&["nobody".into()]).await.unwrap();
     outbox.purge(0, 50).await.unwrap();
     outbox.list(Some(RowStatus::Error), 10).await.unwrap();
     outbox.list(Some(RowStatus::Sent), 10).await.unwrap();
