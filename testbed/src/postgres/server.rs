@@ -57,6 +57,23 @@ impl Postgres {
 
     /// Likewise, of programs that the caller has chosen.
     pub async fn start_from(programs: &Programs, settings: &[(&str, &str)]) -> Result<Self> {
+        Self::start_in(programs, settings, &[]).await
+    }
+
+    /// One that speaks TLS, with a certificate and its key in PEM.
+    pub async fn start_with_tls(certificate: &str, key: &str) -> Result<Self> {
+        let programs = tokio::task::spawn_blocking(Programs::get).await??;
+        // Where it looks for them by itself.
+        let files = [("server.crt", certificate), ("server.key", key)];
+        Self::start_in(&programs, &[("ssl", "on")], &files).await
+    }
+
+    /// With files in the directory of its data.
+    async fn start_in(
+        programs: &Programs,
+        settings: &[(&str, &str)],
+        files: &[(&str, &str)],
+    ) -> Result<Self> {
         let watchdog = Arc::new(Mutex::new(Watchdog::start()?));
         let port = Port::take()?;
         let data = guard_of(&watchdog).scratch().path().join(format!("data-{}", port.number()));
@@ -65,6 +82,14 @@ impl Postgres {
             move || initialise(&programs, &data, &watchdog)
         });
         initialised.await??;
+        for (name, text) in files {
+            let path = data.join(name);
+            fs::write(&path, text)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+            if let Some(user) = programs.postgres().user {
+                chown(&path, Some(user.uid), Some(user.gid))?;
+            }
+        }
         let mut arguments: Vec<OsString> = vec!["-D".into(), data.into(), "-p".into()];
         arguments.push(port.number().to_string().into());
         for (name, value) in SETTINGS.iter().chain(settings) {

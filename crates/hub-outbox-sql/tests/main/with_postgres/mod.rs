@@ -4,6 +4,7 @@ mod connecting;
 mod plans;
 mod restarts;
 mod strangers;
+mod tls;
 mod transactions;
 
 use hub_core::outbox::OutboxStore;
