@@ -20,7 +20,7 @@ use anyhow::{Context, Result};
 use crate::process;
 
 /// The profiles that a command here builds with, so the ones in which a former owner may have left artifacts.
-const PROFILES: [&str; 3] = ["dev", "sim", "release"];
+const PROFILES: [&str; 2] = ["dev", "release"];
 
 /// The cache of this user: `$EVENT_HUB_CACHE`, else `$XDG_CACHE_HOME/event-hub`, else `~/.cache/event-hub`.
 ///

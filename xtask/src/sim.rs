@@ -38,8 +38,8 @@ pub struct Scope {
 
 /// The simulator over `scope`, printing as it goes.
 pub fn command(workspace: &Workspace, scope: Scope) -> Command {
-    let mut command = workspace.cargo(["test", "--profile", "sim", "--features", "testkit"]);
-    command.args(["-p", "hub-core", "-p", "hub-store-embedded", "--no-fail-fast"]);
+    // As the other tests are built, so that nothing is built twice.
+    let mut command = workspace.cargo(["test", "--workspace", "--all-features", "--no-fail-fast"]);
     command.args(["--test", "sim", "--", "--nocapture"]);
     let variables = [
         ("EVENT_HUB_SIM_SEEDS", scope.seeds),
