@@ -170,7 +170,13 @@ fn is_passing(error: &Error) -> bool {
 /// What the driver says.
 fn words(error: &Error) -> String {
     let text = match error {
-        Error::Database(error) => match error.code() {
+        Error::Database(error) => match error.code().as_deref() {
+            // A statement that the connection had is unknown, or one that it had not is there.
+            Some(code @ ("26000" | "42P05")) => format!(
+                "{} ({code}); a pooler in transaction mode seems to be in between: use an address of PostgreSQL itself, or \
+                 of a pool in session mode",
+                error.message()
+            ),
             Some(code) => format!("{} ({code})", error.message()),
             None => error.message().to_owned(),
         },

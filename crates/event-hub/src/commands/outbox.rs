@@ -10,7 +10,9 @@ use crate::outbox::Place;
 use crate::text::{columns, count, finish, plural, time};
 use crate::{log, text};
 use anyhow::{Context, Result, bail};
-use hub_core::outbox::{Drainer, DrainerOptions, OnError, OutboxStore, Progress, RowId, RowStatus, Shown};
+use hub_core::outbox::{
+    Counts, Drainer, DrainerOptions, OnError, OutboxStore, Progress, RowId, RowStatus, Shown,
+};
 use hub_server::auth::Secret;
 use serde_json::json;
 use std::path::PathBuf;
@@ -362,6 +364,7 @@ async fn drain(args: &DrainArgs) -> Result<ExitCode> {
     // A wrong address or token is told now, and not row by row.
     hub.connect().await?;
     let stop = CancellationToken::new();
+    let holds = options.on_error == OnError::Hold;
     let drainer = Drainer::new(store.clone(), hub, options);
     tracing::info!(outbox = outbox.name, "draining");
     let progress = drainer.progress();
@@ -371,7 +374,7 @@ async fn drain(args: &DrainArgs) -> Result<ExitCode> {
             tracing::info!(by, "stopping");
             None
         }
-        () = nothing_pending(&*store, &progress), if args.once => None,
+        () = nothing_pending(&*store, &progress, holds), if args.once => None,
         ended = &mut running => Some(ended),
     };
     stop.cancel();
@@ -391,16 +394,17 @@ async fn drain(args: &DrainArgs) -> Result<ExitCode> {
 }
 
 /// Waits until there is nothing left but what is parked, or behind that.
-async fn nothing_pending(store: &dyn OutboxStore, progress: &Progress) {
+async fn nothing_pending(store: &dyn OutboxStore, progress: &Progress, holds: bool) {
     // Rows move while they are looked at, so nothing may be found twice, with nothing done in between.
     let mut before = None;
     loop {
-        let counts = store.counts().await;
-        let nothing = counts.is_ok_and(|it| it.pending == it.behind).then(|| progress.drained());
+        // What is behind others waits for them only as long as one of them may be parked.
+        let is_nothing = |it: Counts| it.pending == 0 || (it.pending == it.behind && it.errors > 0 && holds);
+        let nothing = store.counts().await.is_ok_and(is_nothing).then(|| progress.drained());
         if nothing.is_some() && nothing == before {
             return;
         }
         before = nothing;
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -118,7 +118,7 @@ pub struct Drainer {
     lives: u64,
     me: Arc<str>,
     claims: u64,
-    /// Rows of the next claim.
+    /// Rows of the next claim, if the options allow as many.
     batch: usize,
     book: Book,
     shares: Shares,
@@ -144,7 +144,7 @@ pub struct Drainer {
     /// Nothing is claimed any more, because nobody knows what the last claim took: what is out is settled, and then it
     /// begins anew.
     winding_down: Option<StoreError>,
-    /// Names that it had, under which others may still look for it.
+    /// Names that nobody has any more: its own of before, and those of drainers that it has found dead.
     former: Vec<Arc<str>>,
     /// The database did not answer the last time.
     troubled: bool,
@@ -277,6 +277,8 @@ impl Drainer {
         let me = format!("{}+{}", self.name, self.lives).as_str().into();
         self.former.push(std::mem::replace(&mut self.me, me));
         self.winding_down = None;
+        // It may be what was claimed that took too long.
+        self.batch = (self.next_batch() / 2).max(1);
         self.work = JoinSet::new();
         self.book = Book::new(self.options.on_error, self.options.max_attempts.max(1));
         self.again.clear();
@@ -296,6 +298,7 @@ impl Drainer {
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut looks = 0_u64;
         self.listen();
+        self.keep_house();
         loop {
             self.step()?;
             tokio::select! {
@@ -372,7 +375,7 @@ impl Drainer {
         if self.claiming.is_none() && !self.settling {
             self.book.unblock();
         }
-        let batch = self.batch.min(self.options.batch_size).max(1);
+        let batch = self.next_batch();
         let room = (BATCHES * self.options.batch_size).saturating_sub(self.book.open());
         let may_claim = self.hungry && self.winding_down.is_none();
         if may_claim
@@ -388,6 +391,7 @@ impl Drainer {
             let plan = plan::Ask {
                 claim: Claim { worker: self.me.clone(), number: self.claims },
                 batch,
+                full: self.options.batch_size.max(1),
                 lease: self.options.lease,
                 asked: self.clock.steady(),
                 parked: self.options.on_error == OnError::Hold,
@@ -398,6 +402,11 @@ impl Drainer {
             self.work.spawn(async move { Done::Claimed(plan::claim(&*store, plan).await) });
         }
         Ok(())
+    }
+
+    /// Rows of the next claim.
+    fn next_batch(&self) -> usize {
+        self.batch.min(self.options.batch_size).max(1)
     }
 
     /// Keys whose rows behind others can go on, once what is told now is known: if nothing is left to tell.
@@ -438,7 +447,7 @@ impl Drainer {
                         return Ok(());
                     }
                 };
-                self.batch = next_batch(self.batch.min(self.options.batch_size), &rows);
+                self.batch = next_batch(self.next_batch(), &rows);
                 self.found |= !rows.is_empty();
                 // With nothing of its own from the beginning to the end, it looks again when it is time.
                 self.hungry = more && (self.found || seen.is_some());
@@ -611,6 +620,8 @@ impl Drainer {
             if change.joined && !joining {
                 return Err(Reset::Fenced);
             }
+            // Those are dead for good, whatever becomes of this.
+            self.former.extend(change.dead);
             // What is given up is so from now on: whether it was is not known if the answer is lost.
             for (slot, shared) in self.shares.slots.iter_mut().zip(&shares.slots) {
                 if shared.as_ref() != Some(&self.me) {
@@ -622,10 +633,9 @@ impl Drainer {
             }
             self.shares = shares;
             self.alive_until = asked + self.options.lease;
-            // What they held need not wait for its time.
-            let gone: Vec<_> = change.dead.into_iter().chain(self.former.iter().cloned()).collect();
-            if !gone.is_empty() {
-                self.store.take_from(&gone).await?;
+            if !self.former.is_empty() {
+                // What they held need not wait for its time.
+                self.store.take_from(&self.former).await?;
                 self.former.clear();
             }
             return Ok(());
@@ -696,9 +706,12 @@ impl Drainer {
             let released = self.released();
             settle(&*self.store, claim, settled, released, self.options.batch_size).await?;
         }
+        // What is still out, or was claimed and nobody heard of it.
+        self.former.push(self.me.clone());
+        self.store.take_from(&self.former).await?;
         loop {
             let (mut shares, version, _) = self.store.shares().await?;
-            self.former.iter().chain([&self.me]).for_each(|name| shares.leave(name));
+            self.former.iter().for_each(|name| shares.leave(name));
             if self.store.share(&shares, version).await? {
                 return Ok(());
             }
@@ -706,11 +719,13 @@ impl Drainer {
     }
 }
 
-/// How many rows to claim the next time, after so many were and these came.
+/// How many rows to claim the next time, after so many were asked for and these came. What did not come says nothing of what
+/// will.
 fn next_batch(batch: usize, rows: &[Row]) -> usize {
     let bytes: usize = rows.iter().map(Row::bytes).sum();
     match bytes {
-        0..CLAIM_BYTES => 2 * batch.max(1),
+        0..CLAIM_BYTES if rows.len() < batch => batch,
+        0..CLAIM_BYTES => 2 * batch,
         _ => (rows.len() * CLAIM_BYTES / bytes).max(1),
     }
 }

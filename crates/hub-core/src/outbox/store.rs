@@ -77,7 +77,7 @@ pub struct Holding<'a> {
 pub enum Woken {
     /// There may be new rows.
     News,
-    /// This database cannot say; ask again when it is time.
+    /// This database cannot say: it has to be looked at now and then.
     Never,
 }
 

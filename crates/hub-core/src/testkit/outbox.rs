@@ -479,6 +479,9 @@ pub async fn counts_tell_how_it_stands(outbox: Outbox) {
         // A row that was claimed, or is behind, is still to be published.
         outbox.put_behind(&ids([0])).await.unwrap();
     }
+    assert_eq!(outbox.retry(None).await.unwrap(), 1);
+    let counts = outbox.counts().await.unwrap();
+    assert_eq!((counts.pending, counts.behind, counts.errors), (2, 1, 0));
 }
 
 pub async fn rows_can_be_looked_at(outbox: Outbox) {

@@ -299,6 +299,8 @@ async fn of_large_rows_few_are_held_at_once() {
     let world = World::new().await;
     let drainer = world.drain_with(DrainerOptions { batch_size: 100, ..options("a") });
     drainer.hub.script(|_| Some(Answer::Slow(100)));
+    // It looks often, and finds nothing.
+    tokio::time::sleep(Duration::from_secs(10)).await;
     let large = Payload::of(&"x".repeat(MIB - 2)).unwrap();
     let rows = (0..80).map(|n| NewRow { payload: large.clone(), ..world.row(n, None) });
     world.outbox.add(rows.collect()).await.unwrap();

@@ -215,7 +215,8 @@ impl Statements {
             notify: "SELECT pg_notify($1, $2)".to_owned().into(),
             counts: format!(
                 "SELECT clock_timestamp() AS now, (SELECT count(*) FROM {t} WHERE {FRESH}) + \
-                 (SELECT count(*) FROM {t} WHERE stage IN ('held', 'behind')) AS pending, \
+                 (SELECT count(*) FROM {t} WHERE stage IN ('held', 'behind')) + \
+                 (SELECT count(*) FROM {t} WHERE stage = 'parked' AND status = 'pending') AS pending, \
                  (SELECT count(*) FROM {t} WHERE stage = 'behind') AS behind, \
                  (SELECT count(*) FROM {t} WHERE status = 'error') AS errors, \
                  LEAST((SELECT min(ts) FROM {t} WHERE {FRESH}), \

@@ -185,7 +185,8 @@ impl Statements {
             retry_all: format!("UPDATE {t} SET {requeue}, attempts = 0 WHERE status = 'error'").into(),
             counts: format!(
                 "SELECT {NOW} AS now, (SELECT count(*) FROM {t} INDEXED BY {by_time} WHERE {FRESH}) + \
-                 (SELECT count(*) FROM {t} WHERE stage IN ('held', 'behind')) AS pending, \
+                 (SELECT count(*) FROM {t} WHERE stage IN ('held', 'behind')) + \
+                 (SELECT count(*) FROM {t} WHERE stage = 'parked' AND +status = 'pending') AS pending, \
                  (SELECT count(*) FROM {t} WHERE stage = 'behind') AS behind, \
                  (SELECT count(*) FROM {t} WHERE status = 'error') AS errors, \
                  (SELECT CAST(min(ts) AS INTEGER) FROM {t} WHERE {FRESH}) AS oldest_fresh, \

@@ -15,7 +15,9 @@ const PAGES: usize = 8;
 /// What a claim is to be.
 pub(super) struct Ask {
     pub claim: Claim,
+    /// Rows that are wanted; and as many as are looked at for them, which may be fewer because rows are large.
     pub batch: usize,
+    pub full: usize,
     pub lease: Millis,
     /// When it was begun, on the steady clock.
     pub asked: Millis,
@@ -96,7 +98,7 @@ struct Found {
 }
 
 async fn find(store: &dyn OutboxStore, ask: &Ask) -> StoreResult<Found> {
-    let Ask { batch, slots, seen, .. } = ask;
+    let Ask { batch, full, slots, seen, .. } = ask;
     let ours =
         |row: &Ready| slots.get(slot_of(row.key.as_deref(), row.place.id.as_str())).is_some_and(|ours| *ours);
     let share = slots.iter().filter(|ours| **ours).count();
@@ -104,7 +106,7 @@ async fn find(store: &dyn OutboxStore, ask: &Ask) -> StoreResult<Found> {
         return Ok(Found { rows: Vec::new(), from_start: true, more: false, seen: None, reached: None });
     }
     // Of which a part is ours.
-    let page = (batch * slots.len() / share).min(batch * PAGES);
+    let page = (full * slots.len() / share).min(full * PAGES);
     let mut due = store.due(page).await?;
     let more_due = due.len() == page;
     if more_due && !due.iter().any(ours) {
@@ -112,7 +114,10 @@ async fn find(store: &dyn OutboxStore, ask: &Ask) -> StoreResult<Found> {
         due = store.due(page * PAGES).await?;
     }
     let from_start = seen.is_none() && due.is_empty();
-    let rows = due.into_iter().filter(ours).collect();
+    let mut rows: Vec<_> = due.into_iter().filter(ours).collect();
+    if batch < full {
+        rows.truncate(*batch);
+    }
     let mut found = Found { rows, from_start, more: true, seen: seen.clone(), reached: seen.clone() };
     for turn in 0..PAGES {
         if found.rows.len() >= *batch {
@@ -121,6 +126,14 @@ async fn find(store: &dyn OutboxStore, ask: &Ask) -> StoreResult<Found> {
         // Between two pages rows may have come whose place is on the one before.
         found.from_start &= turn == 0;
         let fresh = store.fresh(found.reached.as_ref(), page).await?;
+        let room = *batch - found.rows.len();
+        let last = fresh.iter().filter(|row| ours(row)).nth(room).filter(|_| batch < full);
+        if let Some(last) = last.map(|row| row.place.clone()) {
+            // The others wait for another time.
+            found.rows.extend(fresh.into_iter().take_while(|row| row.place != last).filter(ours));
+            found.reached = found.rows.last().map(|row| row.place.clone());
+            break;
+        }
         // Those after the end are at the beginning, the next time.
         found.reached = fresh.last().map(|row| row.place.clone()).filter(|_| fresh.len() == page);
         found.rows.extend(fresh.into_iter().filter(ours));

@@ -32,6 +32,50 @@ async fn drainers_share_the_keys_and_keep_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_drainer_that_has_been_busy_everywhere_gives_another_one_its_part() {
+    let world = World::new().await;
+    let first = world.drain("a");
+    world.add(many(0, 600)).await;
+    world.published(600).await;
+    world.settled().await;
+    let second = world.drain("b");
+    tokio::time::sleep(Duration::from_millis(2 * LEASE)).await;
+    world.add(many(600, 1_200)).await;
+    assert_in_order(&world.published(1_200).await);
+    world.settled().await;
+    let (first, second) = (first.stop().await, second.stop().await);
+    assert!(first.sent > 700 && second.sent > 50, "{first:?} {second:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_drainer_claimed_and_did_not_hear_of_does_not_wait_for_its_time() {
+    let world = World::new().await;
+    let drainer = world.drain("a");
+    let mut is_first = true;
+    drainer.store.script(move |name| {
+        let lost = name == "claim" && std::mem::take(&mut is_first);
+        lost.then_some(OutboxFault::LoseAnswer)
+    });
+    let before = world.clock.steady();
+    world.add(many(0, 8)).await;
+    world.published(8).await;
+    assert!(world.clock.steady() - before < LEASE / 3);
+    assert_eq!(drainer.stop().await.resets, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_still_out_when_a_drainer_stops_does_not_wait_for_its_time() {
+    let world = World::new().await;
+    let stopping = world.drain("a");
+    stopping.hub.script(|_| Some(Answer::Slow(100 * LEASE)));
+    world.add(many(0, 8)).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(world.status(0), RowStatus::Claimed);
+    stopping.stop().await;
+    assert!((0..8).all(|n| world.status(n) == RowStatus::Pending));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_dead_drainer_held_is_published_by_another() {
     let world = World::new().await;
     let dead = world.drain("a");
