@@ -55,8 +55,10 @@ pub struct Book {
     released: Vec<Arc<str>>,
     /// What is to be told, by claim.
     outcomes: BTreeMap<u64, Outcomes>,
-    /// The slots of what is being told.
-    telling: Vec<usize>,
+    /// What is being told: the slots of rows of a claim.
+    telling: Vec<(u64, usize)>,
+    /// How many rows of each claim the database has not been told of.
+    claims: BTreeMap<u64, usize>,
     /// Rows of each slot that the database has not been told of.
     slots: [usize; SLOTS],
     open: usize,
@@ -73,6 +75,7 @@ impl Book {
             released: Vec::new(),
             outcomes: BTreeMap::new(),
             telling: Vec::new(),
+            claims: BTreeMap::new(),
             slots: [0; SLOTS],
             open: 0,
             bytes: 0,
@@ -87,6 +90,11 @@ impl Book {
     /// Bytes of rows that are not settled.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The first claim of which the database takes something to be in hand.
+    pub fn first_claim(&self) -> Option<u64> {
+        self.claims.keys().next().copied()
     }
 
     /// Whether the database takes something of a slot to be in hand.
@@ -163,6 +171,7 @@ impl Book {
 
     fn enter(&mut self, claim: u64, row: Row) -> Entry {
         self.open += 1;
+        *self.claims.entry(claim).or_default() += 1;
         self.bytes += row.bytes();
         self.slots[slot_of(row.key.as_deref(), row.place.id.as_str())] += 1;
         Entry { row, claim }
@@ -200,13 +209,18 @@ impl Book {
     /// What the database is to be told next, from the oldest claim on.
     pub fn outcomes(&mut self) -> Option<(u64, Vec<Settled>)> {
         let (claim, Outcomes { settled, slots }) = self.outcomes.pop_first()?;
-        self.telling.extend(slots);
+        self.telling.extend(slots.into_iter().map(|slot| (claim, slot)));
         Some((claim, settled))
     }
 
     /// The database knows what it was told last.
     pub fn told(&mut self) {
-        self.telling.drain(..).for_each(|slot| self.slots[slot] -= 1);
+        for (claim, slot) in self.telling.drain(..) {
+            self.slots[slot] -= 1;
+            let open = self.claims.entry(claim).or_default();
+            *open = open.saturating_sub(1);
+        }
+        self.claims.retain(|_, open| *open > 0);
     }
 
     /// Everything that was settled is known, and nothing is being claimed: what was blocked is the database's to hold up.
@@ -301,7 +315,9 @@ mod tests {
             (0, true),
             "nobody knows it yet"
         );
+        assert_eq!(book.first_claim(), Some(1));
         book.told();
+        assert_eq!(book.first_claim(), None);
         assert_eq!((book.open(), (0..SLOTS).any(|slot| book.is_busy(slot))), (0, false));
     }
 

@@ -296,7 +296,6 @@ impl Drainer {
         let mut attend = tokio::time::interval_at(Instant::now() + third, third);
         let mut look = tokio::time::interval(Duration::from_millis(self.options.interval.max(1)));
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut looks = 0_u64;
         self.listen();
         self.keep_house();
         loop {
@@ -315,11 +314,6 @@ impl Drainer {
                 }
                 _ = look.tick() => {
                     self.hungry = true;
-                    looks += 1;
-                    if looks.is_multiple_of(4) {
-                        let requeued = self.store.requeue_expired().await;
-                        self.pass_over(requeued.map(drop).map_err(Reset::Store))?;
-                    }
                     if !self.listening {
                         self.listen();
                     }
@@ -350,7 +344,10 @@ impl Drainer {
     /// Keeps what it holds, and looks after the rest.
     async fn tend(&mut self) -> Result<(), Reset> {
         let asked = self.clock.steady();
-        self.store.renew(&self.me, self.options.lease).await?;
+        // A claim that is under way has its time from there.
+        let number = self.book.first_claim().unwrap_or(self.claims);
+        self.store.renew(&Claim { worker: self.me.clone(), number }, self.options.lease).await?;
+        self.store.requeue_expired().await?;
         self.attend().await?;
         self.alive_until = self.alive_until.min(asked + self.options.lease);
         self.keep_house();

@@ -308,9 +308,10 @@ impl OutboxStore for MemoryOutbox {
         })
     }
 
-    fn renew<'a>(&'a self, worker: &'a str, lease: Millis) -> BoxFuture<'a, StoreResult<u64>> {
+    fn renew<'a>(&'a self, from: &'a Claim, lease: Millis) -> BoxFuture<'a, StoreResult<u64>> {
         let now = self.now();
-        let is_meant = |row: &Stored| row.claim.as_ref().is_some_and(|(claim, _)| &*claim.worker == worker);
+        let is_held = |claim: &Claim| claim.worker == from.worker && claim.number >= from.number;
+        let is_meant = |row: &Stored| row.claim.as_ref().is_some_and(|(claim, _)| is_held(claim));
         self.change(is_meant, |row| row.claim.iter_mut().for_each(|(_, until)| *until = now + lease))
     }
 

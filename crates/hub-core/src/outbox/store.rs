@@ -138,8 +138,8 @@ pub trait OutboxStore: Send + Sync + 'static {
         lease: Millis,
     ) -> BoxFuture<'a, StoreResult<Vec<Row>>>;
 
-    /// More time for everything that a drainer holds. Answers how many rows that are.
-    fn renew<'a>(&'a self, worker: &'a str, lease: Millis) -> BoxFuture<'a, StoreResult<u64>>;
+    /// More time for everything that a drainer holds under this claim and later ones. Answers how many rows that are.
+    fn renew<'a>(&'a self, from: &'a Claim, lease: Millis) -> BoxFuture<'a, StoreResult<u64>>;
 
     /// Settles rows of a claim that are still held under it, and whose time has not run out. Answers how many were.
     fn settle<'a>(&'a self, claim: &'a Claim, settled: &'a [Settled]) -> BoxFuture<'a, StoreResult<u64>>;

@@ -100,7 +100,7 @@ impl OutboxStore for FaultyOutbox {
         release(keys: &'a [Arc<str>], limit: usize) -> ();
         keys_behind(after: Option<&'a str>, limit: usize) -> Vec<Arc<str>>;
         claim(claim: &'a Claim, ids: &'a [RowId], lease: Millis) -> Vec<Row>;
-        renew(worker: &'a str, lease: Millis) -> u64;
+        renew(from: &'a Claim, lease: Millis) -> u64;
         settle(claim: &'a Claim, settled: &'a [Settled]) -> u64;
         requeue_expired() -> u64;
         take_from(workers: &'a [Arc<str>]) -> u64;

@@ -268,11 +268,12 @@ pub async fn a_claim_that_is_renewed_does_not_run_out(outbox: Outbox) {
     outbox.claim(&by("a", 1), &ids([1]), LEASE).await.unwrap();
     outbox.claim(&by("a", 2), &ids([2]), LEASE).await.unwrap();
     outbox.claim(&by("b", 1), &ids([3]), LEASE).await.unwrap();
-    assert_eq!(outbox.renew("a", LONG).await.unwrap(), 2);
+    assert_eq!(outbox.renew(&by("a", 2), LEASE).await.unwrap(), 1);
+    assert_eq!(outbox.renew(&by("a", 1), LONG).await.unwrap(), 2);
     tokio::time::sleep(Duration::from_millis(LEASE + 100)).await;
     assert_eq!(outbox.requeue_expired().await.unwrap(), 1);
     assert_eq!(names(&due(&outbox, 1).await), ids([3]));
-    assert_eq!(outbox.renew("b", LONG).await.unwrap(), 0);
+    assert_eq!(outbox.renew(&by("b", 1), LONG).await.unwrap(), 0);
 }
 
 pub async fn what_has_failed_is_due_after_its_wait_and_counts_attempts(outbox: Outbox) {
@@ -340,7 +341,7 @@ pub async fn rows_behind_others_are_released_in_their_order_and_so_many_at_once(
     // What is not waiting for anybody cannot be put behind, and neither can what is claimed.
     outbox.put_behind(&ids([0, 5])).await.unwrap();
     assert_eq!(sorted(names(&due(&outbox, 3).await)), ids(6..9));
-    assert_eq!(outbox.renew("a", LONG).await.unwrap(), 5);
+    assert_eq!(outbox.renew(&by("a", 1), LONG).await.unwrap(), 5);
 }
 
 pub async fn keys_with_rows_behind_are_listed_in_pages(outbox: Outbox) {
@@ -421,8 +422,8 @@ pub async fn what_dead_drainers_held_is_due(outbox: Outbox) {
     assert_eq!(outbox.take_from(&["b".into(), "nobody".into()]).await.unwrap(), 1);
     assert_eq!(names(&due(&outbox, 1).await), ids([1]));
     assert_eq!(outbox.take_from(&[]).await.unwrap(), 0);
-    assert_eq!(outbox.renew("b", LONG).await.unwrap(), 0);
-    assert_eq!(outbox.renew("a", LONG).await.unwrap(), 1);
+    assert_eq!(outbox.renew(&by("b", 1), LONG).await.unwrap(), 0);
+    assert_eq!(outbox.renew(&by("a", 1), LONG).await.unwrap(), 1);
     assert_eq!(outbox.take_from(&["c".into(), "a".into()]).await.unwrap(), 2);
 }
 

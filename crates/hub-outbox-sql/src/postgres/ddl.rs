@@ -48,7 +48,7 @@ CREATE INDEX IF NOT EXISTS {fresh} ON {outbox} (ts, id) INCLUDE (key, ord) WHERE
 CREATE INDEX IF NOT EXISTS {by_key} ON {outbox} (key, {ORD}, ts, id) INCLUDE (ord) WHERE {FRESH} AND key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {due} ON {outbox} ({DUE_AT}, ts, id) INCLUDE (key, ord, next_at) WHERE {WAITING};
 CREATE INDEX IF NOT EXISTS {staged} ON {outbox} (stage, key, {ORD}, ts, id) INCLUDE (ord) WHERE stage IS NOT NULL;
-CREATE INDEX IF NOT EXISTS {claimed} ON {outbox} (claimed_by) WHERE status = 'claimed';
+CREATE INDEX IF NOT EXISTS {claimed} ON {outbox} (claimed_by, claim) WHERE status = 'claimed';
 CREATE INDEX IF NOT EXISTS {errors} ON {outbox} (ts, id) WHERE status = 'error';
 CREATE INDEX IF NOT EXISTS {sent} ON {outbox} (sent_at, id) WHERE status = 'sent';
 CREATE TABLE IF NOT EXISTS {drainers} (

@@ -172,7 +172,7 @@ impl Statements {
             )
             .into(),
             renew: change(
-                "status = 'claimed' AND claimed_by = $1",
+                "status = 'claimed' AND claimed_by = $1 AND claim >= $3",
                 &format!("lease_until = clock_timestamp() + $2 * {MILLISECOND}"),
             )
             .into(),

@@ -159,8 +159,9 @@ impl OutboxStore for PostgresOutbox {
         })
     }
 
-    fn renew<'a>(&'a self, worker: &'a str, lease: Millis) -> BoxFuture<'a, StoreResult<u64>> {
-        Box::pin(self.db.count(ask(&self.statements.renew).bind(worker).bind(span(lease))))
+    fn renew<'a>(&'a self, from: &'a Claim, lease: Millis) -> BoxFuture<'a, StoreResult<u64>> {
+        let renew = ask(&self.statements.renew).bind(&*from.worker).bind(span(lease)).bind(span(from.number));
+        Box::pin(self.db.count(renew))
     }
 
     fn settle<'a>(&'a self, claim: &'a Claim, settled: &'a [Settled]) -> BoxFuture<'a, StoreResult<u64>> {

@@ -46,7 +46,7 @@ CREATE INDEX IF NOT EXISTS {fresh} ON {outbox} (ts, id) WHERE {FRESH};
 CREATE INDEX IF NOT EXISTS {by_key} ON {outbox} (key, {ORD}, ts, id) WHERE {FRESH} AND key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {due} ON {outbox} ({DUE_AT}, ts, id) WHERE {WAITING};
 CREATE INDEX IF NOT EXISTS {staged} ON {outbox} (stage, key, {ORD}, ts, id) WHERE stage IS NOT NULL;
-CREATE INDEX IF NOT EXISTS {claimed} ON {outbox} (claimed_by) WHERE status = 'claimed';
+CREATE INDEX IF NOT EXISTS {claimed} ON {outbox} (claimed_by, claim) WHERE status = 'claimed';
 CREATE INDEX IF NOT EXISTS {errors} ON {outbox} (ts, id) WHERE status = 'error';
 CREATE INDEX IF NOT EXISTS {sent} ON {outbox} (sent_at) WHERE status = 'sent';
 CREATE TABLE IF NOT EXISTS {drainers} (

@@ -95,10 +95,11 @@ impl MongoOutbox {
         Ok(found.iter().map(|document| row::claimed(document)).collect())
     }
 
-    pub(super) async fn renew_claims(&self, worker: &str, lease: Millis) -> Result<u64, Trouble> {
+    pub(super) async fn renew_claims(&self, from: &Claim, lease: Millis) -> Result<u64, Trouble> {
         let renewed = doc! { "lease_until": after(lease) };
-        let filter = doc! { "status": "claimed", "claimed_by": worker };
-        self.update(filter, vec![doc! { "$set": renewed }]).await
+        let mut held = held_by(from);
+        held.insert("claim", doc! { "$gte": signed(from.number) });
+        self.update(held, vec![doc! { "$set": renewed }]).await
     }
 
     /// One command, however many rows.

@@ -116,7 +116,7 @@ impl OutboxStore for MongoOutbox {
         put_behind as move_behind(ids: &'a [RowId]) -> ();
         release as move_from_behind(keys: &'a [Arc<str>], limit: usize) -> ();
         claim as claim_rows(claim: &'a Claim, ids: &'a [RowId], lease: Millis) -> Vec<Row>;
-        renew as renew_claims(worker: &'a str, lease: Millis) -> u64;
+        renew as renew_claims(from: &'a Claim, lease: Millis) -> u64;
         settle as settle_rows(claim: &'a Claim, settled: &'a [Settled]) -> u64;
         requeue_expired as take_expired() -> u64;
         take_from as take_from_dead(workers: &'a [Arc<str>]) -> u64;
