@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 /// Batches that a drainer holds at once, at most.
 const BATCHES: usize = 4;
 /// Rows of its first claim, before it knows how large they are; and bytes that a claim should have at most.
-const FIRST: usize = 16;
+const FIRST: usize = 64;
 const CLAIM_BYTES: usize = 4 << 20;
 /// The first wait after a failure that counts, and the longest.
 const BACKOFF: (Millis, Millis) = (500, 60_000);
