@@ -7,7 +7,7 @@ use hub_core::store::{StoreError, StoreResult};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::query::Query;
-use sqlx::{ConnectOptions, Connection, PgPool, Postgres, Transaction};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres, Transaction};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -80,6 +80,10 @@ impl Server {
     }
 }
 
+/// Without what reads all rows and sorts them, which looks cheap as long as nobody has counted them (`ANALYZE`). For one
+/// transaction: a connection may be shared with somebody else later.
+const IN_ORDER: &str = "BEGIN; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off";
+
 #[derive(Clone)]
 pub struct Db {
     pool: PgPool,
@@ -127,6 +131,33 @@ impl Db {
         let (mut connection, left) = self.acquire().await?;
         let done = within(left, query.execute(&mut *connection)).await;
         self.checked(connection, done).map(|done| done.rows_affected())
+    }
+
+    /// The first rows in an order.
+    pub async fn first_rows(&self, query: PgQuery<'_>) -> StoreResult<Vec<PgRow>> {
+        self.in_order(async |connection| query.fetch_all(connection).await).await
+    }
+
+    /// How many of the first rows in an order are changed.
+    pub async fn first_count(&self, query: PgQuery<'_>) -> StoreResult<u64> {
+        let done = self.in_order(async |connection| query.execute(connection).await).await?;
+        Ok(done.rows_affected())
+    }
+
+    /// Asks what is to be read from an index in its order, and is, whatever the planner thinks of the table.
+    async fn in_order<T>(
+        &self,
+        ask: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> StoreResult<T> {
+        let (mut connection, left) = self.acquire().await?;
+        let answer = within(left, async {
+            let mut tx = connection.begin_with(IN_ORDER).await?;
+            let answer = ask(&mut tx).await?;
+            tx.commit().await?;
+            Ok::<_, sqlx::Error>(answer)
+        });
+        let answer = answer.await;
+        self.checked(connection, answer).map_err(Into::into)
     }
 
     /// A connection, and how much time is left.

@@ -1,10 +1,12 @@
 //! What PostgreSQL is asked. Rows and keys that a statement is about come as arrays, however many they are.
 //!
-//! Three habits keep every statement on its indexes, whatever the planner thinks of the table: rows that are named are
-//! looked up with `= ANY (ARRAY (SELECT …))`, whose length it does not know and takes to be ten, and what else they have to be
-//! is said in a way that leads to no other index than the primary key's ([`is`]); what is looked for per key
-//! is a `LATERAL` with a limit, which it cannot turn around, and is all in one index; and the time is a `(SELECT clock_timestamp())`, which is asked
-//! for once, and can be compared with an index. Whoever changes rows takes no part in others' waits: `SKIP LOCKED`.
+//! Four habits keep every statement on its indexes, whatever the planner thinks of the table, or thought of it when there were
+//! few rows: rows that are named are looked up with `= ANY (ARRAY (SELECT …))`, whose length it does not know and takes to be
+//! ten, and what else they have to be is said in a way that leads to no other index than the primary key's ([`is`]); what is
+//! looked for per key is a `LATERAL` with a limit, which it cannot turn around, and is all in one index; what is looked for in
+//! an order is asked for with sorting switched off ([`Db::first_rows`](super::db::Db::first_rows)); and the time is a
+//! `(SELECT clock_timestamp())`, which is asked for once, and can be compared with an index. Whoever changes rows takes no
+//! part in others' waits: `SKIP LOCKED`.
 
 use super::ddl::{DUE_AT, FRESH, ORD, WAITING};
 use crate::statement::Statement;
@@ -70,8 +72,13 @@ impl Statements {
     #[allow(clippy::too_many_lines, reason = "one after the other, as they are listed above")]
     pub fn of(table: &Table) -> Self {
         let (t, drainers) = (table.quoted(), table.drainers());
-        let claimable =
-            format!("status = 'pending' AND (stage IS NULL OR (stage <> 'behind' AND {DUE_AT} <= {NOW}))");
+        // Of rows that are named.
+        let claimable = format!(
+            "{} AND ({} OR (NOT {} AND {DUE_AT} <= {NOW}))",
+            is("status", "pending"),
+            is("stage", ""),
+            is("stage", "behind")
+        );
         let named = "id = ANY (ARRAY (SELECT unnest($1::uuid[])))";
         let order = format!("{ORD}, ts, id");
         let requeue = "status = 'pending', stage = 'held', next_at = clock_timestamp(), claimed_by = NULL, \
