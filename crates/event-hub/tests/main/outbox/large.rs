@@ -16,7 +16,7 @@ pub fn run(outbox: &Outbox) {
     let rows: u64 = rows.unwrap_or(20_000);
     let place = Place::new();
     let hub = Hub::start(&place.path("data"), &[], &[]);
-    let config = outbox.plain_config(&place, "batch_size = 500\nkeep_sent_hours = 0\n");
+    let config = outbox.config(&place, "batch_size = 500\nkeep_sent_hours = 0\n");
     let row = |n: u64| {
         let topic = if n == 7 { "no topic" } else { "orders" };
         NewRow::new(topic, Payload::of(&n).unwrap()).key(format!("order-{}", n % 1_000))

@@ -43,14 +43,9 @@ impl Outbox {
         }
     }
 
-    /// The configuration of a program that drains it, and is missed soon.
-    pub fn config(&self, place: &Place, more: &str) -> String {
-        self.plain_config(place, &format!("lease = \"1s\"\n{more}"))
-    }
-
     /// The configuration of a program that drains it.
-    pub fn plain_config(&self, place: &Place, more: &str) -> String {
-        let text = format!("[[outbox]]\nname = \"shop\"\nurl = {:?}\n{more}", self.url);
+    pub fn config(&self, place: &Place, more: &str) -> String {
+        let text = format!("[[outbox]]\nname = \"shop\"\nurl = {:?}\nlease = \"1s\"\n{more}", self.url);
         place.write("hub.toml", &text)
     }
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// A crash may forget acks of so long before it: 200 ms are promised, and a machine that has other things to do is late.
-pub const UNSAVED: Duration = Duration::from_millis(300);
+/// A crash may forget acks of so long before it.
+pub const UNSAVED: Duration = Duration::from_millis(200);
 /// A hub that was frozen, or cut off, learns in this time who has its groups now.
 pub const LEARNS: Duration = Duration::from_secs(10);
 /// A member may be slow to see that its connection has ended.
