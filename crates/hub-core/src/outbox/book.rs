@@ -8,6 +8,7 @@ use crate::Millis;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// A claimed row on its way.
@@ -43,6 +44,12 @@ struct Outcomes {
     slots: Vec<usize>,
 }
 
+/// Rows of a claim.
+struct Held {
+    rows: usize,
+    until: Millis,
+}
+
 /// See the module.
 pub struct Book {
     on_error: OnError,
@@ -57,8 +64,9 @@ pub struct Book {
     outcomes: BTreeMap<u64, Outcomes>,
     /// What is being told: the slots of rows of a claim.
     telling: Vec<(u64, usize)>,
-    /// How many rows of each claim the database has not been told of.
-    claims: BTreeMap<u64, usize>,
+    /// What the database takes to be in hand, by claim, and the first time that runs out.
+    claims: BTreeMap<u64, Held>,
+    held_until: Millis,
     /// Rows of each slot that the database has not been told of.
     slots: [usize; SLOTS],
     open: usize,
@@ -76,6 +84,7 @@ impl Book {
             outcomes: BTreeMap::new(),
             telling: Vec::new(),
             claims: BTreeMap::new(),
+            held_until: Millis::MAX,
             slots: [0; SLOTS],
             open: 0,
             bytes: 0,
@@ -92,9 +101,26 @@ impl Book {
         self.bytes
     }
 
-    /// The first claim of which the database takes something to be in hand.
-    pub fn first_claim(&self) -> Option<u64> {
-        self.claims.keys().next().copied()
+    /// Until when everything is held that the database takes to be in hand.
+    pub fn held_until(&self) -> Millis {
+        self.held_until
+    }
+
+    /// From the first to the last of the claims that run out before a time.
+    pub fn running_out(&self, before: Millis) -> Option<RangeInclusive<u64>> {
+        let mut claims = self.claims.iter().filter(|(_, held)| held.until < before).map(|(claim, _)| *claim);
+        let first = claims.next()?;
+        Some(first..=claims.next_back().unwrap_or(first))
+    }
+
+    /// Claims have more time.
+    pub fn renewed(&mut self, claims: RangeInclusive<u64>, until: Millis) {
+        self.claims.range_mut(claims).for_each(|(_, held)| held.until = until);
+        self.look_when_first_runs_out();
+    }
+
+    fn look_when_first_runs_out(&mut self) {
+        self.held_until = self.claims.values().map(|held| held.until).min().unwrap_or(Millis::MAX);
     }
 
     /// Whether the database takes something of a slot to be in hand.
@@ -107,12 +133,12 @@ impl Book {
         !self.blocked.is_empty()
     }
 
-    /// Rows of a claim, those of a key in their order. Answers which go out at once.
-    pub fn take(&mut self, claim: u64, rows: Vec<Row>) -> Vec<Entry> {
+    /// Rows of a claim that is held until a time, those of a key in their order. Answers which go out at once.
+    pub fn take(&mut self, claim: u64, until: Millis, rows: Vec<Row>) -> Vec<Entry> {
         let mut out = Vec::new();
         for row in rows {
             let key = row.key.clone();
-            let entry = self.enter(claim, row);
+            let entry = self.enter(claim, until, row);
             match key {
                 None => out.push(entry),
                 // It failed while this was claimed.
@@ -169,9 +195,10 @@ impl Book {
         None
     }
 
-    fn enter(&mut self, claim: u64, row: Row) -> Entry {
+    fn enter(&mut self, claim: u64, until: Millis, row: Row) -> Entry {
         self.open += 1;
-        *self.claims.entry(claim).or_default() += 1;
+        self.claims.entry(claim).or_insert(Held { rows: 0, until }).rows += 1;
+        self.held_until = self.held_until.min(until);
         self.bytes += row.bytes();
         self.slots[slot_of(row.key.as_deref(), row.place.id.as_str())] += 1;
         Entry { row, claim }
@@ -199,9 +226,9 @@ impl Book {
     }
 
     /// Gives rows of a claim back that never went out.
-    pub fn give_back_rows(&mut self, claim: u64, rows: Vec<Row>) {
+    pub fn give_back_rows(&mut self, claim: u64, until: Millis, rows: Vec<Row>) {
         for row in rows {
-            let entry = self.enter(claim, row);
+            let entry = self.enter(claim, until, row);
             self.settle(entry, Outcome::Returned);
         }
     }
@@ -217,10 +244,12 @@ impl Book {
     pub fn told(&mut self) {
         for (claim, slot) in self.telling.drain(..) {
             self.slots[slot] -= 1;
-            let open = self.claims.entry(claim).or_default();
-            *open = open.saturating_sub(1);
+            if let Some(held) = self.claims.get_mut(&claim) {
+                held.rows -= 1;
+            }
         }
-        self.claims.retain(|_, open| *open > 0);
+        self.claims.retain(|_, held| held.rows > 0);
+        self.look_when_first_runs_out();
     }
 
     /// Everything that was settled is known, and nothing is being claimed: what was blocked is the database's to hold up.
@@ -275,26 +304,26 @@ mod tests {
     fn rows_of_a_key_go_out_one_by_one_and_others_at_once() {
         let mut book = Book::new(OnError::Hold, 10);
         let rows = vec![row(Some("a"), 1), row(None, 2), row(Some("a"), 3), row(Some("b"), 4), row(None, 5)];
-        let mut out = book.take(1, rows);
+        let mut out = book.take(1, 10, rows);
         assert_eq!(names(&out), [1, 2, 4, 5]);
         let next = book.sent(out.remove(0)).unwrap();
         assert_eq!(next.row.place.at, 3);
         // A later claim queues behind.
-        assert!(book.take(2, vec![row(Some("a"), 6)]).is_empty());
+        assert!(book.take(2, 20, vec![row(Some("a"), 6)]).is_empty());
         let last = book.sent(next).unwrap();
         assert_eq!(last.row.place.at, 6);
         assert!(book.sent(last).is_none());
-        assert_eq!(names(&book.take(3, vec![row(Some("a"), 7)])), [7]);
+        assert_eq!(names(&book.take(3, 30, vec![row(Some("a"), 7)])), [7]);
     }
 
     #[test]
     fn a_failure_holds_back_its_key_and_nothing_else() {
         let mut book = Book::new(OnError::Hold, 2);
-        let mut out = book.take(1, vec![row(Some("a"), 1), row(Some("a"), 2), row(Some("b"), 3)]);
+        let mut out = book.take(1, 10, vec![row(Some("a"), 1), row(Some("a"), 2), row(Some("b"), 3)]);
         let (next, parked) = book.failed(out.remove(0), Failure::Passing("no".into(), 70));
         assert!(next.is_none() && !parked && book.is_blocked());
         // What was claimed before the database knew of it.
-        assert!(book.take(2, vec![row(Some("a"), 4)]).is_empty());
+        assert!(book.take(2, 20, vec![row(Some("a"), 4)]).is_empty());
         assert!(book.sent(out.remove(0)).is_none());
         let retry = Outcome::Retry { after: 70, error: "no".into() };
         let behind = |name: &str| (name.to_owned(), Outcome::Behind);
@@ -306,7 +335,7 @@ mod tests {
         assert!(!book.is_blocked());
         // The next time it is enough.
         let again = Row { attempts: 1, waited: true, ..row(Some("a"), 1) };
-        let entry = only(book.take(3, vec![again]));
+        let entry = only(book.take(3, 30, vec![again]));
         let (next, parked) = book.failed(entry, Failure::Passing("no".into(), 70));
         assert!(next.is_none() && parked && book.released().is_empty());
         assert_eq!(told(&mut book), [("1".to_owned(), Outcome::Parked { error: "no".into() })]);
@@ -315,9 +344,9 @@ mod tests {
             (0, true),
             "nobody knows it yet"
         );
-        assert_eq!(book.first_claim(), Some(1));
+        assert_eq!(book.held_until(), 10);
         book.told();
-        assert_eq!(book.first_claim(), None);
+        assert_eq!(book.held_until(), Millis::MAX);
         assert_eq!((book.open(), (0..SLOTS).any(|slot| book.is_busy(slot))), (0, false));
     }
 
@@ -325,7 +354,7 @@ mod tests {
     fn skipping_lets_the_key_go_on_once_the_row_is_parked() {
         let mut book = Book::new(OnError::Skip, 2);
         let rows = vec![Row { waited: true, ..row(Some("a"), 1) }, row(Some("a"), 2)];
-        let entry = only(book.take(1, rows));
+        let entry = only(book.take(1, 10, rows));
         let (next, parked) = book.failed(entry, Failure::Final("never".into()));
         let next = next.unwrap();
         assert_eq!((next.row.place.at, parked), (2, true));
@@ -338,8 +367,11 @@ mod tests {
     #[test]
     fn who_stops_gives_back_what_is_not_out() {
         let mut book = Book::new(OnError::Hold, 2);
-        let mut out =
-            book.take(1, vec![row(Some("a"), 1), row(Some("a"), 2), row(Some("b"), 3), row(Some("b"), 4)]);
+        let mut out = book.take(
+            1,
+            10,
+            vec![row(Some("a"), 1), row(Some("a"), 2), row(Some("b"), 3), row(Some("b"), 4)],
+        );
         book.give_back();
         assert_eq!(book.open(), 2);
         book.give_back_one(out.pop().unwrap());
@@ -348,5 +380,26 @@ mod tests {
         told.sort_by(|a, b| a.0.cmp(&b.0));
         let outcomes: Vec<_> = told.into_iter().map(|(_, outcome)| outcome).collect();
         assert_eq!(outcomes, [Outcome::Sent, Outcome::Returned, Outcome::Returned, Outcome::Returned]);
+    }
+
+    #[test]
+    fn claims_that_run_out_are_known_until_their_last_row_is_told() {
+        let mut book = Book::new(OnError::Hold, 3);
+        let mut out = book.take(1, 10, vec![row(None, 1), row(None, 2)]);
+        out.extend(book.take(2, 20, vec![row(None, 3)]));
+        out.extend(book.take(3, 30, vec![row(None, 4)]));
+        assert_eq!((book.held_until(), book.running_out(10), book.running_out(11)), (10, None, Some(1..=1)));
+        assert_eq!(book.running_out(31), Some(1..=3));
+        book.renewed(1..=2, 40);
+        assert_eq!((book.held_until(), book.running_out(40)), (30, Some(3..=3)));
+        assert!(book.sent(out.pop().unwrap()).is_none());
+        told(&mut book);
+        assert_eq!(book.held_until(), 30, "the database does not know it yet");
+        book.told();
+        assert_eq!((book.held_until(), book.running_out(41)), (40, Some(1..=2)));
+        out.into_iter().for_each(|entry| assert!(book.sent(entry).is_none()));
+        told(&mut book);
+        book.told();
+        assert_eq!((book.held_until(), book.running_out(Millis::MAX)), (Millis::MAX, None));
     }
 }

@@ -122,7 +122,7 @@ pub struct Drainer {
     batch: usize,
     book: Book,
     shares: Shares,
-    /// Until when it may take itself for alive, on the steady clock.
+    /// Until when others take it for alive, on the steady clock.
     alive_until: Millis,
     /// What is to go out when the hub is there again.
     again: VecDeque<Entry>,
@@ -343,13 +343,14 @@ impl Drainer {
 
     /// Keeps what it holds, and looks after the rest.
     async fn tend(&mut self) -> Result<(), Reset> {
-        let asked = self.clock.steady();
-        // A claim that is under way has its time from there.
-        let number = self.book.first_claim().unwrap_or(self.claims);
-        self.store.renew(&Claim { worker: self.me.clone(), number }, self.options.lease).await?;
+        let (asked, lease) = (self.clock.steady(), self.options.lease);
+        // Most rows are settled long before their time: nobody writes them once more for that.
+        if let Some(claims) = self.book.running_out(asked + lease / 4 * 3) {
+            self.store.renew(&self.me, claims.clone(), lease).await?;
+            self.book.renewed(claims, asked + lease);
+        }
         self.store.requeue_expired().await?;
         self.attend().await?;
-        self.alive_until = self.alive_until.min(asked + self.options.lease);
         self.keep_house();
         Ok(())
     }
@@ -450,10 +451,10 @@ impl Drainer {
                 self.hungry = more && (self.found || seen.is_some());
                 self.found &= seen.is_some();
                 self.seen = seen;
-                self.alive_until = self.alive_until.min(asked + self.options.lease);
+                let until = asked + self.options.lease;
+                self.book.give_back_rows(claim.number, until, overtaking);
+                let entries = self.book.take(claim.number, until, rows);
                 self.check_alive()?;
-                self.book.give_back_rows(claim.number, overtaking);
-                let entries = self.book.take(claim.number, rows);
                 self.again.extend(entries);
                 self.send_all();
             }
@@ -486,7 +487,8 @@ impl Drainer {
 
     /// A drainer that is late may not act: others have its rows, or are about to.
     fn check_alive(&self) -> Result<(), Reset> {
-        match self.clock.steady() + self.options.lease / 6 < self.alive_until {
+        let until = self.alive_until.min(self.book.held_until());
+        match self.clock.steady() + self.options.lease / 6 < until {
             true => Ok(()),
             false => Err(Reset::Late),
         }
@@ -682,8 +684,9 @@ impl Drainer {
                 Done::Claimed(plan) => {
                     self.claiming = None;
                     if let Ok(plan) = plan {
-                        self.book.give_back_rows(plan.claim.number, plan.overtaking);
-                        let entries = self.book.take(plan.claim.number, plan.rows);
+                        let (number, until) = (plan.claim.number, plan.asked + self.options.lease);
+                        self.book.give_back_rows(number, until, plan.overtaking);
+                        let entries = self.book.take(number, until, plan.rows);
                         entries.into_iter().for_each(|entry| self.book.give_back_one(entry));
                         self.book.give_back();
                     }

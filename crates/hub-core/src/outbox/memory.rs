@@ -9,6 +9,7 @@ use futures_core::future::BoxFuture;
 use hub_proto::{EventId, PublishOptions};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -308,9 +309,14 @@ impl OutboxStore for MemoryOutbox {
         })
     }
 
-    fn renew<'a>(&'a self, from: &'a Claim, lease: Millis) -> BoxFuture<'a, StoreResult<u64>> {
+    fn renew<'a>(
+        &'a self,
+        worker: &'a str,
+        claims: RangeInclusive<u64>,
+        lease: Millis,
+    ) -> BoxFuture<'a, StoreResult<u64>> {
         let now = self.now();
-        let is_held = |claim: &Claim| claim.worker == from.worker && claim.number >= from.number;
+        let is_held = |claim: &Claim| &*claim.worker == worker && claims.contains(&claim.number);
         let is_meant = |row: &Stored| row.claim.as_ref().is_some_and(|(claim, _)| is_held(claim));
         self.change(is_meant, |row| row.claim.iter_mut().for_each(|(_, until)| *until = now + lease))
     }

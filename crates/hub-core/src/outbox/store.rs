@@ -5,6 +5,7 @@ use super::shares::Shares;
 use crate::Millis;
 use crate::store::StoreResult;
 use futures_core::future::BoxFuture;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Who holds rows: a drainer, and the how manieth time it has claimed some.
@@ -138,8 +139,13 @@ pub trait OutboxStore: Send + Sync + 'static {
         lease: Millis,
     ) -> BoxFuture<'a, StoreResult<Vec<Row>>>;
 
-    /// More time for everything that a drainer holds under this claim and later ones. Answers how many rows that are.
-    fn renew<'a>(&'a self, from: &'a Claim, lease: Millis) -> BoxFuture<'a, StoreResult<u64>>;
+    /// More time for everything that a drainer holds under these claims. Answers how many rows that are.
+    fn renew<'a>(
+        &'a self,
+        worker: &'a str,
+        claims: RangeInclusive<u64>,
+        lease: Millis,
+    ) -> BoxFuture<'a, StoreResult<u64>>;
 
     /// Settles rows of a claim that are still held under it, and whose time has not run out. Answers how many were.
     fn settle<'a>(&'a self, claim: &'a Claim, settled: &'a [Settled]) -> BoxFuture<'a, StoreResult<u64>>;

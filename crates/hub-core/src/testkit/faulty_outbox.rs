@@ -8,6 +8,7 @@ use crate::outbox::{
 use crate::store::{StoreError, StoreResult};
 use futures_core::future::BoxFuture;
 use parking_lot::Mutex;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,7 +101,7 @@ impl OutboxStore for FaultyOutbox {
         release(keys: &'a [Arc<str>], limit: usize) -> ();
         keys_behind(after: Option<&'a str>, limit: usize) -> Vec<Arc<str>>;
         claim(claim: &'a Claim, ids: &'a [RowId], lease: Millis) -> Vec<Row>;
-        renew(from: &'a Claim, lease: Millis) -> u64;
+        renew(worker: &'a str, claims: RangeInclusive<u64>, lease: Millis) -> u64;
         settle(claim: &'a Claim, settled: &'a [Settled]) -> u64;
         requeue_expired() -> u64;
         take_from(workers: &'a [Arc<str>]) -> u64;

@@ -264,16 +264,16 @@ pub async fn a_claim_that_has_run_out_is_due_and_cannot_be_settled(outbox: Outbo
 }
 
 pub async fn a_claim_that_is_renewed_does_not_run_out(outbox: Outbox) {
-    add(&outbox, [(1, None), (2, None), (3, None)]).await;
+    add(&outbox, (1..=4).map(|n| (n, None))).await;
     outbox.claim(&by("a", 1), &ids([1]), LEASE).await.unwrap();
     outbox.claim(&by("a", 2), &ids([2]), LEASE).await.unwrap();
     outbox.claim(&by("b", 1), &ids([3]), LEASE).await.unwrap();
-    assert_eq!(outbox.renew(&by("a", 2), LEASE).await.unwrap(), 1);
-    assert_eq!(outbox.renew(&by("a", 1), LONG).await.unwrap(), 2);
+    outbox.claim(&by("a", 3), &ids([4]), LEASE).await.unwrap();
+    assert_eq!(outbox.renew("a", 1..=2, LONG).await.unwrap(), 2);
     tokio::time::sleep(Duration::from_millis(LEASE + 100)).await;
-    assert_eq!(outbox.requeue_expired().await.unwrap(), 1);
-    assert_eq!(names(&due(&outbox, 1).await), ids([3]));
-    assert_eq!(outbox.renew(&by("b", 1), LONG).await.unwrap(), 0);
+    assert_eq!(outbox.requeue_expired().await.unwrap(), 2);
+    assert_eq!(sorted(names(&due(&outbox, 2).await)), ids([3, 4]));
+    assert_eq!(outbox.renew("b", 1..=1, LONG).await.unwrap(), 0);
 }
 
 pub async fn what_has_failed_is_due_after_its_wait_and_counts_attempts(outbox: Outbox) {
@@ -341,7 +341,7 @@ pub async fn rows_behind_others_are_released_in_their_order_and_so_many_at_once(
     // What is not waiting for anybody cannot be put behind, and neither can what is claimed.
     outbox.put_behind(&ids([0, 5])).await.unwrap();
     assert_eq!(sorted(names(&due(&outbox, 3).await)), ids(6..9));
-    assert_eq!(outbox.renew(&by("a", 1), LONG).await.unwrap(), 5);
+    assert_eq!(outbox.renew("a", 1..=9, LONG).await.unwrap(), 5);
 }
 
 pub async fn keys_with_rows_behind_are_listed_in_pages(outbox: Outbox) {
@@ -422,8 +422,8 @@ pub async fn what_dead_drainers_held_is_due(outbox: Outbox) {
     assert_eq!(outbox.take_from(&["b".into(), "nobody".into()]).await.unwrap(), 1);
     assert_eq!(names(&due(&outbox, 1).await), ids([1]));
     assert_eq!(outbox.take_from(&[]).await.unwrap(), 0);
-    assert_eq!(outbox.renew(&by("b", 1), LONG).await.unwrap(), 0);
-    assert_eq!(outbox.renew(&by("a", 1), LONG).await.unwrap(), 1);
+    assert_eq!(outbox.renew("b", 1..=9, LONG).await.unwrap(), 0);
+    assert_eq!(outbox.renew("a", 1..=9, LONG).await.unwrap(), 1);
     assert_eq!(outbox.take_from(&["c".into(), "a".into()]).await.unwrap(), 2);
 }
 

@@ -80,9 +80,12 @@ impl Server {
     }
 }
 
-/// Without what reads all rows and sorts them, which looks cheap as long as nobody has counted them (`ANALYZE`). For one
-/// transaction: a connection may be shared with somebody else later.
+// What the planner may not do, for one transaction: a connection may be shared with somebody else later.
+
+/// Reading all rows and sorting them, which looks cheap as long as nobody has counted them (`ANALYZE`).
 const IN_ORDER: &str = "BEGIN; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off";
+/// Comparing every row with every other one, which looks cheap for ten rows, as many as it expects.
+const JOINED: &str = "BEGIN; SET LOCAL enable_nestloop = off";
 
 #[derive(Clone)]
 pub struct Db {
@@ -135,23 +138,30 @@ impl Db {
 
     /// The first rows in an order.
     pub async fn first_rows(&self, query: PgQuery<'_>) -> StoreResult<Vec<PgRow>> {
-        self.in_order(async |connection| query.fetch_all(connection).await).await
+        self.with(IN_ORDER, async |connection| query.fetch_all(connection).await).await
     }
 
     /// How many of the first rows in an order are changed.
     pub async fn first_count(&self, query: PgQuery<'_>) -> StoreResult<u64> {
-        let done = self.in_order(async |connection| query.execute(connection).await).await?;
+        let done = self.with(IN_ORDER, async |connection| query.execute(connection).await).await?;
         Ok(done.rows_affected())
     }
 
-    /// Asks what is to be read from an index in its order, and is, whatever the planner thinks of the table.
-    async fn in_order<T>(
+    /// How many rows are changed, each in its own way.
+    pub async fn joined_count(&self, query: PgQuery<'_>) -> StoreResult<u64> {
+        let done = self.with(JOINED, async |connection| query.execute(connection).await).await?;
+        Ok(done.rows_affected())
+    }
+
+    /// Asks in a transaction that begins like this.
+    async fn with<T>(
         &self,
+        begin: &'static str,
         ask: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> StoreResult<T> {
         let (mut connection, left) = self.acquire().await?;
         let answer = within(left, async {
-            let mut tx = connection.begin_with(IN_ORDER).await?;
+            let mut tx = connection.begin_with(begin).await?;
             let answer = ask(&mut tx).await?;
             tx.commit().await?;
             Ok::<_, sqlx::Error>(answer)

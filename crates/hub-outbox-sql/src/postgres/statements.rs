@@ -179,7 +179,7 @@ impl Statements {
             )
             .into(),
             renew: change(
-                "status = 'claimed' AND claimed_by = $1 AND claim >= $3",
+                "status = 'claimed' AND claimed_by = $1 AND claim BETWEEN $3 AND $4",
                 &format!("lease_until = clock_timestamp() + $2 * {MILLISECOND}"),
             )
             .into(),

@@ -16,6 +16,7 @@ use hub_core::outbox::{
 use hub_core::store::{StoreError, StoreResult};
 use serde_json::json;
 use sqlx::postgres::PgRow;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -159,9 +160,14 @@ impl OutboxStore for PostgresOutbox {
         })
     }
 
-    fn renew<'a>(&'a self, from: &'a Claim, lease: Millis) -> BoxFuture<'a, StoreResult<u64>> {
-        let renew = ask(&self.statements.renew).bind(&*from.worker).bind(span(lease)).bind(span(from.number));
-        Box::pin(self.db.count(renew))
+    fn renew<'a>(
+        &'a self,
+        worker: &'a str,
+        claims: RangeInclusive<u64>,
+        lease: Millis,
+    ) -> BoxFuture<'a, StoreResult<u64>> {
+        let renew = ask(&self.statements.renew).bind(worker).bind(span(lease));
+        Box::pin(self.db.count(renew.bind(span(*claims.start())).bind(span(*claims.end()))))
     }
 
     fn settle<'a>(&'a self, claim: &'a Claim, settled: &'a [Settled]) -> BoxFuture<'a, StoreResult<u64>> {
@@ -178,7 +184,7 @@ impl OutboxStore for PostgresOutbox {
                 .bind(changes.iter().map(|it| it.error.map(storable)).collect::<Vec<_>>())
                 .bind(&*claim.worker)
                 .bind(number_of(claim));
-            let held = self.db.count(query).await?;
+            let held = self.db.joined_count(query).await?;
             if held > 0 && settled.iter().any(|(_, outcome)| **outcome == Outcome::Returned) {
                 self.watch.news().tell();
             }

@@ -43,7 +43,7 @@ async fn check(connection: &mut SqliteConnection) {
         ("keys_behind", &s.keys_behind, "outbox_staged (stage=? AND key>?)"),
         ("keys_behind_after", &s.keys_behind_after, "outbox_staged (stage=? AND key>?)"),
         ("claim", &s.claim, "sqlite_autoindex_outbox_1 (id=?)"),
-        ("renew", &s.renew, "outbox_claimed (claimed_by=? AND claim>?)"),
+        ("renew", &s.renew, "outbox_claimed (claimed_by=? AND claim>? AND claim<?)"),
         ("settle", &s.settle, "sqlite_autoindex_outbox_1 (id=?)"),
         ("requeue_expired", &s.requeue_expired, "INDEX outbox_claimed"),
         ("take_from", &s.take_from, "outbox_claimed (claimed_by=?)"),

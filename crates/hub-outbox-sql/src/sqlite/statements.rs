@@ -142,7 +142,7 @@ impl Statements {
             )
             .into(),
             renew: format!(
-                "UPDATE {t} SET lease_until = {NOW} + ?2 WHERE status = 'claimed' AND claimed_by = ?1 AND claim >= ?3"
+                "UPDATE {t} SET lease_until = {NOW} + ?2 WHERE status = 'claimed' AND claimed_by = ?1 AND claim BETWEEN ?3 AND ?4"
             )
             .into(),
             settle: format!(

@@ -15,6 +15,7 @@ use serde_json::json;
 use sqlx::Sqlite;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 fn ask(statement: &Statement) -> Query<'static, Sqlite, SqliteArguments> {
@@ -162,9 +163,14 @@ impl OutboxStore for SqliteOutbox {
         })
     }
 
-    fn renew<'a>(&'a self, from: &'a Claim, lease: Millis) -> BoxFuture<'a, StoreResult<u64>> {
-        let renew = ask(&self.statements.renew).bind(&*from.worker).bind(span(lease)).bind(span(from.number));
-        Box::pin(self.db.count(renew))
+    fn renew<'a>(
+        &'a self,
+        worker: &'a str,
+        claims: RangeInclusive<u64>,
+        lease: Millis,
+    ) -> BoxFuture<'a, StoreResult<u64>> {
+        let renew = ask(&self.statements.renew).bind(worker).bind(span(lease));
+        Box::pin(self.db.count(renew.bind(span(*claims.start())).bind(span(*claims.end()))))
     }
 
     fn settle<'a>(&'a self, claim: &'a Claim, settled: &'a [Settled]) -> BoxFuture<'a, StoreResult<u64>> {

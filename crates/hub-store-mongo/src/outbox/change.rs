@@ -8,6 +8,7 @@ use hub_core::Millis;
 use hub_core::outbox::{Claim, NewRow, Outcome, Row, RowId, Settled, Shares, Stage};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
+use std::ops::RangeInclusive;
 
 /// The server's time in so many milliseconds.
 fn after(millis: Millis) -> Document {
@@ -95,10 +96,15 @@ impl MongoOutbox {
         Ok(found.iter().map(|document| row::claimed(document)).collect())
     }
 
-    pub(super) async fn renew_claims(&self, from: &Claim, lease: Millis) -> Result<u64, Trouble> {
+    pub(super) async fn renew_claims(
+        &self,
+        worker: &str,
+        claims: RangeInclusive<u64>,
+        lease: Millis,
+    ) -> Result<u64, Trouble> {
+        let numbers = doc! { "$gte": signed(*claims.start()), "$lte": signed(*claims.end()) };
+        let held = doc! { "status": "claimed", "claimed_by": worker, "claim": numbers };
         let renewed = doc! { "lease_until": after(lease) };
-        let mut held = held_by(from);
-        held.insert("claim", doc! { "$gte": signed(from.number) });
         self.update(held, vec![doc! { "$set": renewed }]).await
     }
 

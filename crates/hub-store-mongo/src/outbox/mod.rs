@@ -46,6 +46,7 @@ use hub_core::store::StoreResult;
 use mongodb::bson::RawDocumentBuf;
 use mongodb::{ClientSession, Collection, Database};
 use news::News;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,7 +117,7 @@ impl OutboxStore for MongoOutbox {
         put_behind as move_behind(ids: &'a [RowId]) -> ();
         release as move_from_behind(keys: &'a [Arc<str>], limit: usize) -> ();
         claim as claim_rows(claim: &'a Claim, ids: &'a [RowId], lease: Millis) -> Vec<Row>;
-        renew as renew_claims(from: &'a Claim, lease: Millis) -> u64;
+        renew as renew_claims(worker: &'a str, claims: RangeInclusive<u64>, lease: Millis) -> u64;
         settle as settle_rows(claim: &'a Claim, settled: &'a [Settled]) -> u64;
         requeue_expired as take_expired() -> u64;
         take_from as take_from_dead(workers: &'a [Arc<str>]) -> u64;

@@ -120,7 +120,7 @@ async fn call(name: &str, outbox: &PostgresOutbox, claimed: &mut Vec<RowId>) {
             assert_eq!(outbox.claim(&claim, &ids, LONG).await.unwrap().len(), 100);
             claimed.extend(ids);
         }
-        "renew" => assert_eq!(outbox.renew(&claim, LONG).await.unwrap(), 100 * TIMES),
+        "renew" => assert_eq!(outbox.renew("w", 1..=1, LONG).await.unwrap(), 100 * TIMES),
         "requeue_expired" => assert_eq!(outbox.requeue_expired().await.unwrap(), 0),
         "take_from" => assert_eq!(outbox.take_from(&["nobody".into()]).await.unwrap(), 0),
         "settle" => {

@@ -232,7 +232,7 @@ async fn with_many_rows_pending_every_call_looks_at_those_it_answers() {
     outbox.put_behind(&[later[0].place.id.clone()]).await.unwrap();
     outbox.release(&["key-7".into()], 50).await.unwrap();
     assert_eq!(outbox.keys_behind(None, 10).await.unwrap().len(), 2);
-    outbox.renew(&claim, 1000).await.unwrap();
+    outbox.renew(&claim.worker, claim.number..=claim.number, 1000).await.unwrap();
     outbox.requeue_expired().await.unwrap();
     outbox.take_from(&["nobody".into()]).await.unwrap();
     outbox.purge(0, 50).await.unwrap();
