@@ -7,7 +7,7 @@ use hub_core::store::{StoreError, StoreResult};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::query::Query;
-use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{ConnectOptions, Connection, PgPool, Postgres, Transaction};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,26 @@ impl Server {
         Ok(Self { options, secrets })
     }
 
+    /// Connects, and finds out how to from now on. A pooler may refuse connections that say more than it knows.
+    pub async fn greet(&mut self, limit: Duration) -> Result<(), Trouble> {
+        let greet = async |options: &PgConnectOptions| {
+            within(limit, async { options.connect().await?.close().await }).await
+        };
+        let pinned = self.options.clone().options(PINNED);
+        match greet(&pinned).await {
+            Err(trouble) if trouble.code().as_deref() == Some("08P01") => {
+                let why = self.secrets.hide(&trouble.words());
+                tracing::info!(
+                    at = self.at(),
+                    why,
+                    "a pooler does not let statements have their indexes for sure"
+                );
+                greet(&self.options).await
+            }
+            greeted => greeted.map(|()| self.options = pinned),
+        }
+    }
+
     /// Where it is, in words.
     pub fn at(&self) -> String {
         let (host, port) = (self.options.get_host(), self.options.get_port());
@@ -80,12 +100,11 @@ impl Server {
     }
 }
 
-// What the planner may not do, for one transaction: a connection may be shared with somebody else later.
-
-/// Reading all rows and sorting them, which looks cheap as long as nobody has counted them (`ANALYZE`).
-const IN_ORDER: &str = "BEGIN; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off";
-/// Comparing every row with every other one, which looks cheap for ten rows, as many as it expects.
-const JOINED: &str = "BEGIN; SET LOCAL enable_nestloop = off";
+/// What the planner may not do in our connections: read all rows, or sort them. That looks cheap as long as nobody has counted
+/// the rows (`ANALYZE`), and what was planned then is done when there are many. Said when connecting, so that nobody else who
+/// uses the same connection of a pooler has it.
+const PINNED: [(&str, &str); 4] =
+    [("enable_seqscan", "off"), ("enable_bitmapscan", "off"), ("enable_sort", "off"), ("jit", "off")];
 
 #[derive(Clone)]
 pub struct Db {
@@ -134,40 +153,6 @@ impl Db {
         let (mut connection, left) = self.acquire().await?;
         let done = within(left, query.execute(&mut *connection)).await;
         self.checked(connection, done).map(|done| done.rows_affected())
-    }
-
-    /// The first rows in an order.
-    pub async fn first_rows(&self, query: PgQuery<'_>) -> StoreResult<Vec<PgRow>> {
-        self.with(IN_ORDER, async |connection| query.fetch_all(connection).await).await
-    }
-
-    /// How many of the first rows in an order are changed.
-    pub async fn first_count(&self, query: PgQuery<'_>) -> StoreResult<u64> {
-        let done = self.with(IN_ORDER, async |connection| query.execute(connection).await).await?;
-        Ok(done.rows_affected())
-    }
-
-    /// How many rows are changed, each in its own way.
-    pub async fn joined_count(&self, query: PgQuery<'_>) -> StoreResult<u64> {
-        let done = self.with(JOINED, async |connection| query.execute(connection).await).await?;
-        Ok(done.rows_affected())
-    }
-
-    /// Asks in a transaction that begins like this.
-    async fn with<T>(
-        &self,
-        begin: &'static str,
-        ask: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
-    ) -> StoreResult<T> {
-        let (mut connection, left) = self.acquire().await?;
-        let answer = within(left, async {
-            let mut tx = connection.begin_with(begin).await?;
-            let answer = ask(&mut tx).await?;
-            tx.commit().await?;
-            Ok::<_, sqlx::Error>(answer)
-        });
-        let answer = answer.await;
-        self.checked(connection, answer).map_err(Into::into)
     }
 
     /// A connection, and how much time is left.

@@ -75,12 +75,11 @@ impl PostgresOutbox {
     /// # Errors
     /// If the server cannot be reached, or the table is not there or cannot be used.
     pub async fn connect(url: &str, options: Options) -> Result<Self, ConnectError> {
-        let (server, table) = (Server::of(url)?, Table::parse(&options.table, true)?);
-        let (db, statements) = (Db::new(&server, &options), Statements::of(&table));
+        let (mut server, table) = (Server::of(url)?, Table::parse(&options.table, true)?);
         // The pool would try again for as long as it may, and then not say why.
-        let greeted =
-            within(options.call_limit, async { server.options.connect().await?.close().await }).await;
+        let greeted = server.greet(options.call_limit).await;
         greeted.map_err(|trouble| server.told("a connection", &trouble))?;
+        let (db, statements) = (Db::new(&server, &options), Statements::of(&table));
         for check in [&statements.check, &statements.check_drainers] {
             let checked = db.try_rows(sqlx::query(check.sql())).await;
             checked.map_err(|trouble| server.told_of_table(&table, &trouble))?;

@@ -1,10 +1,10 @@
 //! What PostgreSQL is asked. Rows and keys that a statement is about come as arrays, however many they are.
 //!
-//! Four habits keep every statement on its indexes, whatever the planner thinks of the table, or thought of it when there were
-//! few rows: rows that are named are looked up with `= ANY (ARRAY (SELECT …))`, whose length it does not know and takes to be
-//! ten, and what else they have to be is said in a way that leads to no other index than the primary key's ([`is`]); what is
-//! looked for per key is a `LATERAL` with a limit, which it cannot turn around, and is all in one index; what is looked for in
-//! an order is asked for with sorting switched off ([`Db::first_rows`](super::db::Db::first_rows)); and the time is a
+//! Connections are not allowed to read whole tables ([`Server::greet`](super::db::Server::greet)). Three habits keep every
+//! statement on the right index then, whatever the planner thinks of the table, or thought of it when there were few rows: rows
+//! that are named are looked up with `= ANY (ARRAY (SELECT …))`, whose length it does not know and takes to be ten, and what
+//! else they have to be is said in a way that leads to no other index than the primary key's ([`is`]); what is looked for per
+//! key is a `LATERAL` with a limit, which it cannot turn around, and is all in one index; and the time is a
 //! `(SELECT clock_timestamp())`, which is asked for once, and can be compared with an index. Whoever changes rows takes no
 //! part in others' waits: `SKIP LOCKED`.
 
@@ -192,7 +192,7 @@ impl Statements {
                  claimed_by = NULL, claim = NULL, lease_until = NULL \
                  FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::int[], $6::text[]) \
                  AS s (id, status, stage, after, failed, error) \
-                 WHERE t.{named} AND t.id = s.id AND {} AND t.claimed_by = $7 AND t.claim = $8 \
+                 WHERE t.id = s.id AND {} AND t.claimed_by = $7 AND t.claim = $8 \
                  AND t.lease_until > {NOW}",
                 is("t.status", "claimed")
             )

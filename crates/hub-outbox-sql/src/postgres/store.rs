@@ -63,7 +63,7 @@ impl OutboxStore for PostgresOutbox {
 
     fn due(&self, limit: usize) -> BoxFuture<'_, StoreResult<Vec<Ready>>> {
         Box::pin(async move {
-            let rows = self.db.first_rows(ask(&self.statements.due).bind(count(limit))).await?;
+            let rows = self.db.rows(ask(&self.statements.due).bind(count(limit))).await?;
             read(&rows, ready)
         })
     }
@@ -77,7 +77,7 @@ impl OutboxStore for PostgresOutbox {
                     .bind(Stamp::from(after.at))
                     .bind(uuid(&after.id).unwrap_or_default()),
             };
-            read(&self.db.first_rows(query).await?, ready)
+            read(&self.db.rows(query).await?, ready)
         })
     }
 
@@ -184,7 +184,7 @@ impl OutboxStore for PostgresOutbox {
                 .bind(changes.iter().map(|it| it.error.map(storable)).collect::<Vec<_>>())
                 .bind(&*claim.worker)
                 .bind(number_of(claim));
-            let held = self.db.joined_count(query).await?;
+            let held = self.db.count(query).await?;
             if held > 0 && settled.iter().any(|(_, outcome)| **outcome == Outcome::Returned) {
                 self.watch.news().tell();
             }
@@ -222,7 +222,7 @@ impl OutboxStore for PostgresOutbox {
     }
 
     fn purge(&self, age: Millis, limit: usize) -> BoxFuture<'_, StoreResult<u64>> {
-        Box::pin(self.db.first_count(ask(&self.statements.purge).bind(span(age)).bind(count(limit))))
+        Box::pin(self.db.count(ask(&self.statements.purge).bind(span(age)).bind(count(limit))))
     }
 
     fn retry<'a>(&'a self, ids: Option<&'a [RowId]>) -> BoxFuture<'a, StoreResult<u64>> {
