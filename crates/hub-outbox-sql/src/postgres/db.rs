@@ -59,7 +59,7 @@ impl Server {
                 tracing::info!(
                     at = self.at(),
                     why,
-                    "a pooler does not let statements have their indexes for sure"
+                    "a pooler takes no planner settings; PostgreSQL plans as it likes"
                 );
                 greet(&self.options).await
             }
