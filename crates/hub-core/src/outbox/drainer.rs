@@ -343,15 +343,26 @@ impl Drainer {
 
     /// Keeps what it holds, and looks after the rest.
     async fn tend(&mut self) -> Result<(), Reset> {
-        let (asked, lease) = (self.clock.steady(), self.options.lease);
-        // Most rows are settled long before their time: nobody writes them once more for that.
-        if let Some(claims) = self.book.running_out(asked + lease / 4 * 3) {
-            self.store.renew(&self.me, claims.clone(), lease).await?;
-            self.book.renewed(claims, asked + lease);
-        }
+        self.check_alive()?;
+        // Most rows are settled long before their time: nobody writes them once more for that. One failure is no matter.
+        let lease = self.options.lease;
+        self.renew(self.clock.steady() + lease - lease / 8).await?;
         self.store.requeue_expired().await?;
         self.attend().await?;
         self.keep_house();
+        Ok(())
+    }
+
+    /// More time for claims that run out before a time.
+    async fn renew(&mut self, before: Millis) -> Result<(), Reset> {
+        let (asked, held_until, lease) = (self.clock.steady(), self.book.held_until(), self.options.lease);
+        let Some(claims) = self.book.running_out(before) else { return Ok(()) };
+        self.store.renew(&self.me, claims.clone(), lease).await?;
+        if self.clock.steady() >= held_until {
+            // Others may have had it in between.
+            return Err(Reset::Late);
+        }
+        self.book.renewed(claims, asked + lease);
         Ok(())
     }
 
@@ -668,6 +679,8 @@ impl Drainer {
     async fn leave(&mut self) {
         let by = Instant::now() + GRACE;
         self.give_back();
+        // What is out has until then. If this does not come through, it has what it had.
+        let _ = tokio::time::timeout_at(by, self.renew(Millis::MAX)).await;
         while self.out > 0 || self.claiming.is_some() || self.settling {
             let Ok(Some(Ok(done))) = tokio::time::timeout_at(by, self.work.join_next()).await else { break };
             match done {

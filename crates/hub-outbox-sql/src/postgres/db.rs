@@ -53,18 +53,23 @@ impl Server {
             within(limit, async { options.connect().await?.close().await }).await
         };
         let pinned = self.options.clone().options(PINNED);
-        match greet(&pinned).await {
-            Err(trouble) if trouble.code().as_deref() == Some("08P01") => {
-                let why = self.secrets.hide(&trouble.words());
-                tracing::info!(
-                    at = self.at(),
-                    why,
-                    "a pooler takes no planner settings; PostgreSQL plans as it likes"
-                );
-                greet(&self.options).await
-            }
-            greeted => greeted.map(|()| self.options = pinned),
+        let Err(trouble) = greet(&pinned).await else {
+            self.options = pinned;
+            return Ok(());
+        };
+        // Poolers have many words for it. Who it is that asks, and what for, is not what they mean.
+        let others = ["28", "3D", "53", "57"];
+        if trouble.code().is_none_or(|code| others.iter().any(|class| code.starts_with(class))) {
+            return Err(trouble);
         }
+        greet(&self.options).await?;
+        let why = self.secrets.hide(&trouble.words());
+        tracing::info!(
+            at = self.at(),
+            why,
+            "a pooler takes no planner settings; PostgreSQL plans as it likes"
+        );
+        Ok(())
     }
 
     /// Where it is, in words.
@@ -100,11 +105,17 @@ impl Server {
     }
 }
 
-/// What the planner may not do in our connections: read all rows, or sort them. That looks cheap as long as nobody has counted
-/// the rows (`ANALYZE`), and what was planned then is done when there are many. Said when connecting, so that nobody else who
-/// uses the same connection of a pooler has it.
-const PINNED: [(&str, &str); 4] =
-    [("enable_seqscan", "off"), ("enable_bitmapscan", "off"), ("enable_sort", "off"), ("jit", "off")];
+/// What the planner may not do in our connections: read all rows, to sort them or to find a few among them. That looks cheap as
+/// long as nobody has counted the rows (`ANALYZE`), and what was planned then is done when there are many. Said when connecting,
+/// so that nobody else who uses the same connection of a pooler has it.
+const PINNED: [(&str, &str); 6] = [
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_sort", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("jit", "off"),
+];
 
 #[derive(Clone)]
 pub struct Db {

@@ -68,7 +68,8 @@ mod tests {
         while tokio::time::timeout(Duration::from_secs(1), news.wait()).await.is_ok() {}
         std::fs::write(&file, "something").unwrap();
         for _ in TOLD_AFTER {
-            assert_eq!(news.wait().await.unwrap(), Woken::News);
+            let told = tokio::time::timeout(Duration::from_secs(30), news.wait()).await;
+            assert_eq!(told.unwrap().unwrap(), Woken::News);
         }
         watching.abort();
     }

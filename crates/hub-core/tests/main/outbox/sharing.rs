@@ -1,6 +1,8 @@
 //! Several drainers of one outbox, and what becomes of those that die, freeze or leave.
 
 use super::*;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Rows of many keys: every slot has some.
 fn many(from: u64, to: u64) -> impl Iterator<Item = (u64, Option<&'static str>)> {
@@ -140,22 +142,66 @@ async fn an_answer_of_the_database_that_is_lost_costs_no_event_and_makes_none_tw
     for call in ["claim", "settle", "share", "renew", "take_from", "put_behind", "release"] {
         let world = World::new().await;
         let drainer = world.drain("a");
-        let mut times = 0;
+        let times = Arc::new(AtomicU32::new(0));
+        let lost = times.clone();
         drainer.store.script(move |name| {
-            times += u32::from(name == call);
+            let times = lost.fetch_add(u32::from(name == call), Relaxed) + u32::from(name == call);
             // Nothing is taken from a drainer before one has begun anew.
             let begins_anew = call == "take_from" && times == 0 && name == "claim";
             (begins_anew || (name == call && times % 2 == 1)).then_some(OutboxFault::LoseAnswer)
         });
-        let mut failures = 0;
+        let mut answers = 0;
         drainer.hub.script(move |_| {
-            failures += 1;
-            (failures % 7 == 0).then_some(Answer::Refuse(Code::Internal))
+            answers += 1;
+            match answers % 7 {
+                0 => Some(Answer::Refuse(Code::Internal)),
+                // Nothing is renewed that is not held for a while.
+                1 if call == "renew" => Some(Answer::Slow(LEASE)),
+                _ => None,
+            }
         });
         world.add(many(0, 60)).await;
         let log = world.published(60).await;
         assert_in_order(&log);
         world.settled().await;
         drainer.stop().await;
+        assert!(times.load(Relaxed) > 0, "{call}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_once_costs_a_drainer_nothing() {
+    // Whenever the rows come between two renewals.
+    for after in (0..LEASE).step_by(100) {
+        let world = World::new().await;
+        let drainer = world.drain("a");
+        drainer.hub.script(|_| Some(Answer::Slow(2 * LEASE)));
+        let mut times = 0;
+        drainer.store.script(move |name| {
+            times += u32::from(name == "renew");
+            (name == "renew" && times == 1).then_some(OutboxFault::Refuse)
+        });
+        tokio::time::sleep(Duration::from_millis(after)).await;
+        world.add([(1, Some("a")), (2, Some("b"))]).await;
+        world.published(2).await;
+        world.settled().await;
+        assert_eq!(drainer.stop().await.resets, 0, "{after}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_done_too_late_is_none() {
+    let world = World::new().await;
+    let drainer = world.drain("a");
+    drainer.hub.script(|_| Some(Answer::Slow(2 * LEASE)));
+    // Claimed right before a renewal, which leaves it out, and gone by the time when the next one is done.
+    tokio::time::sleep(Duration::from_millis(LEASE / 3 - 100)).await;
+    drainer.store.script(|name| (name == "renew").then_some(OutboxFault::Slow(LEASE * 13 / 20)));
+    world.add([(1, None)]).await;
+    tokio::time::sleep(Duration::from_millis(LEASE * 3 / 2)).await;
+    drainer.store.heal();
+    drainer.hub.heal();
+    world.published(1).await;
+    world.settled().await;
+    assert_eq!(drainer.stop().await.resets, 1);
 }

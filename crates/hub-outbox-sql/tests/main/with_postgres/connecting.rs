@@ -3,8 +3,11 @@
 use super::{connect, database};
 use hub_core::outbox::OutboxStore;
 use hub_outbox_sql::{ConnectError, Options, PostgresOutbox};
-use hub_testbed::postgres;
+use hub_testbed::postgres::{self, Database};
+use std::io;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 async fn told(url: &str, options: Options) -> ConnectError {
     PostgresOutbox::connect(url, options).await.map(drop).unwrap_err()
@@ -70,4 +73,59 @@ async fn nobody_there_and_nobody_welcome_are_told_apart_and_without_the_password
     for error in [gone, nobody, nowhere] {
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
     }
+}
+
+/// A pooler that takes no settings with a connection, and says so with a code.
+async fn pooler(database: &Database, code: &'static str) -> String {
+    let url = database.url();
+    let (_, host) = url.rsplit_once('@').unwrap();
+    let server = host.split('/').next().unwrap().to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let pooled = url.replace(&server, &listener.local_addr().unwrap().to_string());
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            // Connections may break whenever they like.
+            tokio::spawn(pool(client, server.clone(), code));
+        }
+    });
+    pooled
+}
+
+async fn pool(mut client: TcpStream, server: String, code: &str) -> io::Result<()> {
+    let mut greeting = read_greeting(&mut client).await?;
+    if greeting.len() == 4 {
+        // It would like to be encrypted.
+        client.write_all(b"N").await?;
+        greeting = read_greeting(&mut client).await?;
+    }
+    if greeting.windows(7).any(|some| some == b"options") {
+        let told = format!("SFATAL\0C{code}\0Mnone of that here\0\0");
+        client.write_u8(b'E').await?;
+        client.write_u32(4 + told.len() as u32).await?;
+        return client.write_all(told.as_bytes()).await;
+    }
+    let mut server = TcpStream::connect(server).await?;
+    server.write_u32(4 + greeting.len() as u32).await?;
+    server.write_all(&greeting).await?;
+    tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop)
+}
+
+async fn read_greeting(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut greeting = vec![0; client.read_u32().await? as usize - 4];
+    client.read_exact(&mut greeting).await?;
+    Ok(greeting)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_takes_no_settings_is_used_without_them() {
+    let database = database().await;
+    for (n, code) in (1..).zip(["08P01", "0A000", "42704"]) {
+        let url = pooler(&database, code).await;
+        let outbox = PostgresOutbox::connect(&url, Options::default()).await.unwrap();
+        outbox.add(vec![crate::hub::row(n, None)]).await.unwrap();
+        assert_eq!(outbox.counts().await.unwrap().pending, u64::from(n));
+    }
+    let url = pooler(&database, "28000").await;
+    let refused = told(&url, Options::default()).await;
+    assert!(matches!(refused, ConnectError::Credentials { .. }), "{refused}");
 }
