@@ -55,7 +55,7 @@ impl Default for Config {
             member_bytes: 4 << 20,
             queue_bytes: 64 << 20,
             publish_timeout: 20_000,
-            save_interval: 100,
+            save_interval: 50,
             stop_timeout: 8_000,
             clean_interval: 30_000,
             metric_labels: 1000,
