@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// A crash may forget acks of so long before it.
+/// A crash may forget acks of so long before it, and of as long as the store takes.
 pub const UNSAVED: Duration = Duration::from_millis(200);
 /// A hub that was frozen, or cut off, learns in this time who has its groups now.
 pub const LEARNS: Duration = Duration::from_secs(10);
@@ -153,10 +153,10 @@ fn redelivered(
         let hub = records.lives[before.life].hub;
         // A member that has left cannot say again what it acked, if the hub that served its group had not saved that.
         let left = records.lives[before.life].ended.filter(|ended| *ended < later.from);
-        let is_forgotten = |harm: &Harm| acked <= harm.from + SEES && harm.from <= acked + UNSAVED;
-        let is_unheard = |harm: &Harm| {
-            acked + UNSAVED >= harm.from && harm.until.is_none_or(|until| acked <= until + LEARNS)
-        };
+        let is_unsaved = |harm: &Harm| harm.from <= acked + UNSAVED + store_took(records, acked, harm.from);
+        let is_forgotten = |harm: &Harm| acked <= harm.from + SEES && is_unsaved(harm);
+        let is_unheard =
+            |harm: &Harm| harm.until.is_none_or(|until| acked <= until + LEARNS) && is_unsaved(harm);
         let excuse = |harm: &Harm| match (harm.how, harm.hub == hub) {
             (How::Stopped, _) => false,
             (How::Killed, true) => is_forgotten(harm),
@@ -178,6 +178,16 @@ fn redelivered(
              ({left:?} after) and harm came to a hub ({age:?} after)"
         ));
     }
+}
+
+/// The longest that the store took, between two times, for something that it was given before the second: a publish waits for
+/// nothing else.
+fn store_took(records: &Records, from: Instant, to: Instant) -> Duration {
+    let took = records.stored.iter().filter_map(|(answered, took)| {
+        let asked = answered.checked_sub(*took)?;
+        (asked <= to && *answered >= from).then(|| (*answered).min(to).saturating_duration_since(asked))
+    });
+    took.max().unwrap_or_default()
 }
 
 /// When the event was in the member's hands no more. The member may be slow to see the end of its connection.

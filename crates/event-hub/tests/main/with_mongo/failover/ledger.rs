@@ -29,6 +29,8 @@ pub struct Records {
     pub unavailable: u64,
     /// Publishes that were sent again, and had been stored the time before.
     pub stored_before: u64,
+    /// When publishes were answered with OK, and how long they took.
+    pub stored: Vec<(Instant, Duration)>,
     /// The longest that a publish waited for its answer, whatever that was.
     pub longest: Duration,
     /// Places of events that were acked at least once.
@@ -100,6 +102,7 @@ impl Ledger {
     pub fn stored(&self, receipt: &Receipt, sent_before: u32, took: Duration) {
         self.with(|records| {
             records.longest = records.longest.max(took);
+            records.stored.push((Instant::now(), took));
             if receipt.duplicate {
                 records.stored_before += 1;
                 if sent_before == 0 {
