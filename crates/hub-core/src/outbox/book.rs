@@ -1,6 +1,6 @@
 //! What a drainer holds, and what may go out next. No clock, no I/O.
 
-use super::drainer::OnError;
+use super::options::OnError;
 use super::row::Row;
 use super::shares::{SLOTS, slot_of};
 use super::store::{Outcome, Settled};

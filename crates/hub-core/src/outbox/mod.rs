@@ -17,13 +17,15 @@
 mod book;
 mod drainer;
 mod memory;
+mod options;
 mod publisher;
 mod row;
 mod shares;
 mod store;
 
-pub use drainer::{Drained, Drainer, DrainerOptions, OnError, Progress};
+pub use drainer::{Drained, Drainer, Progress};
 pub use memory::MemoryOutbox;
+pub use options::{DrainerOptions, OnError};
 pub use publisher::Publisher;
 pub use row::{Micros, NewRow, Place, Ready, Row, RowId, RowStatus, Shown, Stage};
 pub use shares::{SLOTS, Shares, slot_of};
