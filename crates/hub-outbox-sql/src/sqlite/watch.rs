@@ -1,9 +1,10 @@
 //! Watching a file for commits, of this process or of another one.
 //!
 //! A commit writes to the log beside the file, or to the file itself, so their times change. What it wrote can be seen when the
-//! disk has it, which may be a while later: so it is told again, less and less often. `PRAGMA data_version` would say when, but
-//! has two threads wake each other every time: with it, an idle drainer takes 1.2 % of a core instead of 0.6 %. Reading the file of
-//! shared memory would say so, too, but whoever closes it gives up the locks of this process in it.
+//! disk has it, which may be a while later, and times are a few milliseconds coarse: so it is told again, less and less often.
+//! `PRAGMA data_version` would say when, but has two threads wake each other every time, which doubled what an idle drainer
+//! takes of a core. Reading the file of shared memory would say so, too, but whoever closes it gives up the locks of this
+//! process in it.
 
 use crate::error::Trouble;
 use crate::news::News;
