@@ -45,10 +45,6 @@ impl EventStore for TapedStore {
         self.store.commit(commit)
     }
 
-    fn overlap(&self) -> usize {
-        self.store.overlap()
-    }
-
     fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
         self.store.give_way()
     }

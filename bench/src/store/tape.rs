@@ -147,6 +147,14 @@ impl DiskFile for TapedFile {
         Ok(())
     }
 
+    fn begin_sync(&self, offset: u64, len: usize) {
+        let since = Instant::now();
+        self.file.begin_sync(offset, len);
+        if self.log.load(Relaxed) {
+            self.tape.busy.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        }
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }

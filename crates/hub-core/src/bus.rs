@@ -4,7 +4,8 @@ use crate::Millis;
 use crate::cleaner;
 use crate::clock::{Clock, SystemClock};
 use crate::cluster::{Cluster, ClusterConfig, Elsewhere, Owned, Owner};
-use crate::committer::{Left, Pending, Receipt, Seat, Target};
+use crate::committer::here::Thread;
+use crate::committer::{Left, Pending, Receipt, Target};
 use crate::config::{Config, TopicSettings, check_topics};
 use crate::engine::{Burst, Engine, PendingBatch, Submission};
 use crate::group::options::GroupOptions;
@@ -19,7 +20,6 @@ use hub_proto::{
     Error, Event, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, Result, TopicName, limits,
 };
 use prometheus_client::registry::Registry;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,18 +145,18 @@ fn start(engine: &Arc<Engine>) {
     let (committing, to) = (engine.clone(), target.clone());
     // Not cut off when the hub stops: it ends when its queue is closed and empty.
     engine.spawn(async move {
-        while committing.committer.run(&to, Seat::Task).await == Left::Seat {
-            let (committing, to) = (committing.clone(), to.clone());
-            let run = move || {
-                // Timers of its own: those of a runtime that is dropped meanwhile would panic.
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-                Ok::<_, io::Error>(runtime.block_on(committing.committer.run(&to, Seat::Thread)))
-            };
-            match tokio::task::spawn_blocking(run).await {
+        let mut thread: Option<Thread> = None;
+        while committing.committer.run(&to).await == Left::Crowd {
+            if thread.is_none() {
+                let (there, to) = (committing.clone(), to.clone());
                 // Without a thread to be had it goes on as a task.
-                Ok(Ok(Left::Seat) | Err(_)) => {}
+                thread = Thread::start(move || there.committer.run_here(&to)).ok();
+            }
+            if let Some(thread) = &thread
+                && thread.turn().await != Some(Left::Crowd)
+            {
                 // The end, or a panic that has been told.
-                Ok(Ok(Left::Closed)) | Err(_) => break,
+                break;
             }
         }
         committing.committer.is_over();

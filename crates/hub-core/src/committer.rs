@@ -1,38 +1,32 @@
 //! The committer: everything that waits, of whatever topic, becomes one commit of the store.
 //!
-//! While one batch is being made durable the next one gathers; nothing waits for a timer. A store may take several batches
-//! at a time ([`EventStore::overlap`]), to prepare one while it syncs another. The queue is bounded in
-//! bytes: publishers wait for room before it, in the order they came.
+//! While one batch is being made durable the next one gathers; nothing waits for a timer. The queue is bounded in bytes:
+//! publishers wait for room before it, in the order they came.
+//!
+//! The committer is a task, where a lone publisher is, and nobody has to be woken for one event. As soon as events keep
+//! coming it is a thread, if the store can do with one: see [`here`].
+
+pub(crate) mod here;
 
 use crate::Millis;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::store::{Appended, Commit, Committed, Durability, EventStore, Record, StoreError, StoreResult};
 use crate::topic::{TailBudget, Topic, Waiter};
-use futures_core::future::BoxFuture;
 use hub_proto::{Draft, Error, Event, EventId, Result, TopicName};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The most events in one commit; a publisher does not wait behind more than that.
 const BATCH_EVENTS: usize = 8192;
 /// The most bytes in one commit, but for a single event that is larger.
 const BATCH_BYTES: usize = 8 << 20;
-
-/// With so many events in a batch, on average, the committer is better off on a thread of its own.
-const MANY: usize = 40;
-/// The average is kept in these parts of an event.
-const SCALE: usize = 16;
-/// On a thread of its own, the committer waits for the next event this long.
-const PATIENCE: Duration = Duration::from_millis(1);
 
 /// How long a store that does not say what it has stored is left alone.
 const RETRY: Millis = 200;
@@ -182,35 +176,29 @@ struct Queue {
     closed: bool,
 }
 
-/// Where the committer works. As a task it is where a lone publisher is, and nobody has to be woken. Among hundreds of
-/// tasks that publish it would come too late, and the disk would stand still: then it has a thread of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
-    Task,
-    Thread,
-}
+/// Whether events keep coming: how often some were waiting already when a commit was over, of late. With a lone publisher
+/// there never are.
+struct Crowd(u32);
 
-impl Seat {
-    /// The average batch to begin with.
-    fn usual(self) -> usize {
-        match self {
-            Self::Task => 0,
-            Self::Thread => MANY * SCALE,
-        }
+impl Crowd {
+    const ALWAYS: u32 = 256;
+    /// A commit that does not wait for a disk is over so soon that it takes so many to be worth a thread.
+    const MANY: usize = 24;
+
+    fn add(&mut self, waiting: usize, on_disk: bool) {
+        let is_crowd = waiting >= if on_disk { 1 } else { Self::MANY };
+        self.0 = (self.0 * 7 + if is_crowd { Self::ALWAYS } else { 0 }) / 8;
     }
 
-    /// Whether the other one is better for batches of this average.
-    fn is_left(self, average: usize) -> bool {
-        match self {
-            Self::Task => average > MANY * SCALE && has_workers(),
-            Self::Thread => average < MANY / 2 * SCALE,
-        }
+    /// More often than not.
+    fn is_there(&self) -> bool {
+        self.0 > Self::ALWAYS / 2
     }
-}
 
-/// Whether the runtime has threads, so that one more makes sense.
-fn has_workers() -> bool {
-    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+    /// Not even every fourth time.
+    fn is_gone(&self) -> bool {
+        self.0 < Self::ALWAYS / 4
+    }
 }
 
 /// Why the committer came to an end.
@@ -218,8 +206,8 @@ fn has_workers() -> bool {
 pub(crate) enum Left {
     /// The queue is closed and empty.
     Closed,
-    /// The other seat is better now.
-    Seat,
+    /// Events keep coming, and a thread should go on; or they do not, and a task should.
+    Crowd,
 }
 
 /// Those who wait for one commit.
@@ -228,7 +216,11 @@ type Answers = Mutex<Vec<Answer>>;
 /// The queue before the store.
 pub(crate) struct Committer {
     queue: Mutex<Queue>,
+    /// Wakes the committer when it is a task.
     wake: Notify,
+    /// Wakes it when it is a thread, which it is now if this is so.
+    ready: Condvar,
+    is_here: AtomicBool,
     /// Who waits for the commits that are under way, oldest first. Some may be over.
     under_way: Mutex<VecDeque<Weak<Answers>>>,
     /// Told when a commit begins, and when the last one is over.
@@ -259,6 +251,8 @@ impl Committer {
         Self {
             queue: Mutex::default(),
             wake: Notify::new(),
+            ready: Condvar::new(),
+            is_here: AtomicBool::new(false),
             under_way: Mutex::default(),
             began: Notify::new(),
             over: Notify::new(),
@@ -290,7 +284,11 @@ impl Committer {
 
     /// Something was put in line.
     pub fn nudge(&self) {
-        self.wake.notify_one();
+        if self.is_here.load(SeqCst) {
+            self.ready.notify_one();
+        } else {
+            self.wake.notify_one();
+        }
     }
 
     /// Makes several events durable; each has a result of its own.
@@ -368,61 +366,37 @@ impl Committer {
     pub fn close(&self) {
         self.queue.lock().closed = true;
         self.room.close();
-        self.wake.notify_one();
+        self.nudge();
     }
 
-    /// Commits until the queue is closed and empty, or until somebody else should go on: see [`Seat`].
-    pub async fn run(&self, target: &Target, seat: Seat) -> Left {
-        let overlap = target.store.overlap().max(1);
-        let mut flights = VecDeque::new();
-        let mut crowd = seat.usual();
-        loop {
-            // What was synced together is answered together, and what was done at once before anything else begins.
-            while let Some(committed) = landed(&mut flights).await {
-                self.land(&mut flights, committed, target);
-            }
-            let leaving = overlap > 1 && seat.is_left(crowd);
-            if leaving && flights.is_empty() {
-                return Left::Seat;
-            }
-            let room = !leaving && flights.len() < overlap;
-            if flights.is_empty()
-                && let Some(turn_of_others) = target.store.give_way()
-            {
+    /// Commits until the queue is closed and empty, or until a thread should go on: see [`Committer::run_here`].
+    pub async fn run(&self, target: &Target) -> Left {
+        let may_leave = target.store.here().is_some();
+        let mut crowd = Crowd(0);
+        while !crowd.is_there() {
+            if let Some(turn_of_others) = target.store.give_way() {
                 turn_of_others.await;
             }
-            if room {
-                match self.gather(target.clock.wall()) {
-                    (Some(batch), _) => {
-                        crowd = (crowd * 7 + batch.commit.events.len() * SCALE) / 8;
-                        flights.push_back(self.launch(batch, target).await);
-                        continue;
+            match self.gather(target.clock.wall()) {
+                (Some(batch), _) => {
+                    let (commit, aboard) = self.board(batch, target);
+                    if self.idle.swap(false, SeqCst) {
+                        // Before the store is asked: it may keep this thread until its disk has answered, and with it
+                        // whoever was woken last and is to run here next.
+                        self.began.notify_one();
+                        tokio::task::yield_now().await;
                     }
-                    (None, true) if flights.is_empty() => return Left::Closed,
-                    (None, _) => {}
-                }
-            }
-            if flights.is_empty() {
-                match seat {
-                    Seat::Task => self.wake.notified().await,
-                    Seat::Thread => {
-                        if tokio::time::timeout(PATIENCE, self.wake.notified()).await.is_err() {
-                            return Left::Seat;
-                        }
+                    let committed = target.store.commit(commit).await;
+                    if may_leave {
+                        crowd.add(self.queue.lock().items.len(), committed.is_on_disk());
                     }
+                    self.land(aboard, committed, target);
                 }
-                continue;
-            }
-            tokio::select! {
-                biased;
-                committed = first(&mut flights) => self.land(&mut flights, committed, target),
-                () = self.wake.notified(), if room => {}
-            }
-            if !flights.is_empty() {
-                // Those who are ready to publish come first: what they bring goes with the next batch.
-                tokio::task::yield_now().await;
+                (None, true) => return Left::Closed,
+                (None, false) => self.wake.notified().await,
             }
         }
+        Left::Crowd
     }
 
     /// Asks the store what became of commits that failed, for as long as it does not say. An event that was stored
@@ -449,7 +423,8 @@ impl Committer {
     /// Takes as much as fits one commit.
     fn gather(&self, now: Millis) -> (Option<Batch>, bool) {
         let mut queue = self.queue.lock();
-        let mut batch = Batch { commit: Commit { now, ..Commit::default() }, ..Batch::default() };
+        let mut batch = Batch::with_capacity(queue.items.len().min(BATCH_EVENTS));
+        batch.commit.now = now;
         let (mut events, mut bytes) = (0, 0);
         while let Some((_, item)) = queue.items.front() {
             if events > 0 && (events + item.len() > BATCH_EVENTS || bytes + item.bytes() > BATCH_BYTES) {
@@ -463,10 +438,25 @@ impl Committer {
         ((!batch.answers.is_empty()).then_some(batch), queue.closed)
     }
 
-    /// Tells everybody what came of the first of some commits.
-    fn land(&self, flights: &mut VecDeque<Flight<'_>>, committed: Committed, target: &Target) {
-        let flight = flights.pop_front().expect("it has just come to its end");
-        let Flight { started, count, topics, answers, .. } = flight;
+    /// A commit begins: takes note of who waits for it.
+    fn board(&self, batch: Batch, target: &Target) -> (Commit, Aboard) {
+        let Batch { commit, topics, answers } = batch;
+        let (started, count, answers) = (Instant::now(), commit.events.len(), Arc::new(Mutex::new(answers)));
+        let mut under_way = self.under_way.lock();
+        while under_way.front().is_some_and(|answers| answers.strong_count() == 0) {
+            under_way.pop_front();
+        }
+        under_way.push_back(Arc::downgrade(&answers));
+        drop(under_way);
+        if target.is_shared {
+            topics.iter().for_each(|topic| topic.set_committing(true));
+        }
+        (commit, Aboard { started, count, topics, answers })
+    }
+
+    /// Tells everybody what came of a commit.
+    fn land(&self, aboard: Aboard, committed: Committed, target: &Target) {
+        let Aboard { started, count, topics, answers } = aboard;
         target.metrics.committed(started.elapsed(), count);
         let Admission { results, waiters, doubtful } = admit(committed.events, &topics, target);
         if target.is_shared {
@@ -479,28 +469,6 @@ impl Committer {
             self.doubtful.lock().extend(doubtful);
             self.doubt.notify_one();
         }
-    }
-
-    async fn launch<'a>(&self, batch: Batch, target: &'a Target) -> Flight<'a> {
-        let Batch { commit, topics, answers } = batch;
-        let (started, count, answers) = (Instant::now(), commit.events.len(), Arc::new(Mutex::new(answers)));
-        {
-            let mut under_way = self.under_way.lock();
-            while under_way.front().is_some_and(|answers| answers.strong_count() == 0) {
-                under_way.pop_front();
-            }
-            under_way.push_back(Arc::downgrade(&answers));
-        }
-        if self.idle.swap(false, SeqCst) {
-            // Before the store is asked: it may keep this thread until its disk has answered, and with it whoever was
-            // woken last and is to run here next.
-            self.began.notify_one();
-            tokio::task::yield_now().await;
-        }
-        if target.is_shared {
-            topics.iter().for_each(|topic| topic.set_committing(true));
-        }
-        Flight { commit: target.store.commit(commit), started, count, topics, answers }
     }
 
     /// Nobody commits any more.
@@ -572,29 +540,13 @@ impl Committer {
     }
 }
 
-/// A commit that is under way.
-struct Flight<'a> {
-    commit: BoxFuture<'a, Committed>,
+/// Who waits for a commit that is under way.
+struct Aboard {
     started: Instant,
     count: usize,
     /// The topic of each event.
     topics: Vec<Arc<Topic>>,
     answers: Arc<Answers>,
-}
-
-/// Waits for the first of some commits.
-async fn first(flights: &mut VecDeque<Flight<'_>>) -> Committed {
-    (&mut flights.front_mut().expect("the caller has one").commit).await
-}
-
-/// What came of the first of some commits, if it has come to its end.
-async fn landed(flights: &mut VecDeque<Flight<'_>>) -> Option<Committed> {
-    let commit = &mut flights.front_mut()?.commit;
-    poll_fn(|context| match commit.as_mut().poll(context) {
-        Poll::Ready(committed) => Poll::Ready(Some(committed)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
 }
 
 /// The committer went away with the event in its hands.
@@ -615,6 +567,12 @@ struct Batch {
 }
 
 impl Batch {
+    /// With room for so many events.
+    fn with_capacity(events: usize) -> Self {
+        let commit = Commit { events: Vec::with_capacity(events), ..Commit::default() };
+        Self { commit, topics: Vec::with_capacity(events), answers: Vec::with_capacity(events) }
+    }
+
     fn add(&mut self, since: Millis, item: Item) {
         let (to, room) = match item {
             Item::Event { topic, draft, reply, room } => {

@@ -32,7 +32,10 @@ const HERE_SYNC: u64 = 400;
 pub struct Pipeline {
     shared: Arc<Shared>,
     state: Mutex<State>,
+    /// Told when there is something to do.
     work: Condvar,
+    /// Told when somebody has done something.
+    done: Condvar,
     /// Microseconds that the last sync took.
     pace: AtomicU64,
 }
@@ -56,6 +59,9 @@ impl State {
     }
 }
 
+/// What the thread that writes does while the disk is at it, until it is done.
+type Meanwhile<'a> = Option<&'a mut dyn FnMut()>;
+
 /// What the thread that brings a batch may do for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Help {
@@ -72,11 +78,21 @@ impl Pipeline {
     pub fn new(shared: Arc<Shared>, writer: Writer) -> Self {
         let state =
             State { writer: Some(Box::new(writer)), line: VecDeque::new(), busy: false, stopped: false };
-        Self { shared, state: Mutex::new(state), work: Condvar::new(), pace: AtomicU64::new(u64::MAX) }
+        let (work, done) = (Condvar::new(), Condvar::new());
+        Self { shared, state: Mutex::new(state), work, done, pace: AtomicU64::new(u64::MAX) }
     }
 
     /// Takes a batch. Batches take effect in the order of these calls.
     pub fn submit(&self, batch: Batch, help: Help) -> oneshot::Receiver<StoreResult<Committed>> {
+        self.submit_meanwhile(batch, help, &mut None)
+    }
+
+    fn submit_meanwhile(
+        &self,
+        batch: Batch,
+        help: Help,
+        meanwhile: &mut Meanwhile<'_>,
+    ) -> oneshot::Receiver<StoreResult<Committed>> {
         let (reply, answer) = oneshot::channel();
         let mut state = self.state.lock();
         if state.stopped {
@@ -100,21 +116,9 @@ impl Pipeline {
             Some(Refused::Failed(error, reply)) => drop(reply.send(Err(self.failed(&error)))),
         }
         match help {
-            Help::All => {
-                loop {
-                    if state.has_work() {
-                        state = self.step(state);
-                    } else if state.busy {
-                        // Another thread is at it, and takes this one along.
-                        self.work.wait(&mut state);
-                    } else {
-                        break;
-                    }
-                }
-                self.work.notify_all();
-            }
+            Help::All => self.work_off(state, meanwhile),
             Help::Some if self.may_write(&state) => {
-                state = self.step(state);
+                state = self.step(state, meanwhile);
                 if state.has_work() || state.stopped {
                     self.work.notify_one();
                 }
@@ -126,12 +130,49 @@ impl Pipeline {
 
     /// As [`Pipeline::submit`], for a thread that may wait.
     pub fn commit(&self, batch: Batch, help: Help) -> StoreResult<Committed> {
-        let mut answer = self.submit(batch, help);
+        self.answered(self.submit(batch, help), help)
+    }
+
+    /// The same, with something to do while the disk is at it.
+    pub fn commit_meanwhile(&self, batch: Batch, meanwhile: &mut dyn FnMut()) -> StoreResult<Committed> {
+        let mut meanwhile: Meanwhile<'_> = Some(meanwhile);
+        let answer = self.submit_meanwhile(batch, Help::All, &mut meanwhile);
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
+        self.answered(answer, Help::All)
+    }
+
+    fn answered(
+        &self,
+        mut answer: oneshot::Receiver<StoreResult<Committed>>,
+        help: Help,
+    ) -> StoreResult<Committed> {
         let answered = match help {
             Help::All => answer.try_recv().ok(),
             Help::None | Help::Some => answer.blocking_recv().ok(),
         };
         answered.unwrap_or_else(|| Err(self.closed()))
+    }
+
+    /// Does whatever it takes until nothing is left to do.
+    fn work_off<'a>(&'a self, mut state: MutexGuard<'a, State>, meanwhile: &mut Meanwhile<'_>) {
+        loop {
+            let at_once = state.has_work() && state.line.is_empty();
+            if !at_once && let Some(meanwhile) = meanwhile.take() {
+                // Another thread is at it, or another segment has to be begun: that may take a while.
+                drop(state);
+                meanwhile();
+                state = self.state.lock();
+            } else if state.has_work() {
+                state = self.step(state, meanwhile);
+            } else if state.busy {
+                // Another thread is at it, and takes this one along.
+                self.done.wait(&mut state);
+            } else {
+                return;
+            }
+        }
     }
 
     /// Whether the thread that brought a batch may write it.
@@ -152,7 +193,7 @@ impl Pipeline {
         let mut state = self.state.lock();
         loop {
             if state.has_work() {
-                state = self.step(state);
+                state = self.step(state, &mut None);
             } else if state.stopped && !state.busy {
                 return;
             } else {
@@ -168,12 +209,16 @@ impl Pipeline {
     }
 
     /// Writes what is planned, or plans what is in line.
-    fn step<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn step<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        meanwhile: &mut Meanwhile<'_>,
+    ) -> MutexGuard<'a, State> {
         state.busy = true;
         let open = state.writer.as_mut().and_then(|writer| writer.take_open());
         if let Some(mut open) = open {
             drop(state);
-            let Some(written) = unbroken(|| self.write(&mut open)) else {
+            let Some(written) = unbroken(|| self.write(&mut open, meanwhile)) else {
                 return self.broken();
             };
             let failed = written.as_ref().err().map(|error| self.failed(error));
@@ -184,7 +229,7 @@ impl Pipeline {
                 return state;
             };
             match failed {
-                None => writer.seen(&open),
+                None => writer.seen(&mut open),
                 Some(_) => open.chunks.append(&mut writer.forget()),
             }
             drop(state);
@@ -211,6 +256,10 @@ impl Pipeline {
             }
         }
         state.busy = false;
+        self.done.notify_all();
+        if state.stopped {
+            self.work.notify_all();
+        }
         state
     }
 
@@ -230,10 +279,11 @@ impl Pipeline {
         (state.stopped, state.writer) = (true, None);
         state.line.clear();
         self.work.notify_all();
+        self.done.notify_all();
     }
 
     /// One write, one sync; then readers see it.
-    fn write(&self, open: &mut Open) -> io::Result<()> {
+    fn write(&self, open: &mut Open, meanwhile: &mut Meanwhile<'_>) -> io::Result<()> {
         let shared = &self.shared;
         let has_frames = open.has_frames();
         let Open { segment, start, frames, chunks } = open;
@@ -249,6 +299,12 @@ impl Pipeline {
             let end = *start + frames.len() as u64;
             let sync = crowded || chunks.iter().any(|chunk| chunk.sync);
             let written = segment.file.write_at(frames, *start);
+            if let Some(meanwhile) = meanwhile.take() {
+                if sync && written.is_ok() {
+                    segment.file.begin_sync(*start, frames.len());
+                }
+                meanwhile();
+            }
             let written = written.and_then(|()| if sync { self.sync(segment) } else { Ok(()) });
             let mut tail = shared.tail();
             tail.number = number;

@@ -24,6 +24,9 @@ const ROOM_FOR_SEQ: usize = 20;
 /// What a topic takes beside its name: two headers, its number twice, and how far it is reserved.
 const ROOM_FOR_TOPIC: usize = 2 * frame::HEADER + 2 * 4 + 8;
 
+/// The largest buffer that is kept for the frames of another commit.
+const SPARE_BYTES: usize = 1 << 20;
+
 /// Ids may be looked for in so many segments, taken together, by a thread that has better things to do.
 const LOOKUPS: usize = 1 << 15;
 
@@ -426,12 +429,17 @@ impl Writer {
             return None;
         }
         let mark = if self.open.has_frames() { MARK as u64 } else { 0 };
-        let next = Open::at(self.open.segment.clone(), self.open.end() + mark);
+        let mut next = Open::at(self.open.segment.clone(), self.open.end() + mark);
+        next.frames = std::mem::take(&mut self.spare);
         Some(std::mem::replace(&mut self.open, next))
     }
 
     /// What was planned has become visible.
-    pub fn seen(&mut self, open: &Open) {
+    pub fn seen(&mut self, open: &mut Open) {
+        if (self.spare.capacity()..SPARE_BYTES).contains(&open.frames.capacity()) {
+            self.spare = std::mem::take(&mut open.frames);
+            self.spare.clear();
+        }
         for chunk in &open.chunks {
             for new in &chunk.news {
                 self.ids.remove(&(chunk.touched[new.touched].topic.number, new.event.id()));

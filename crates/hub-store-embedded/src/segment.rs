@@ -320,6 +320,8 @@ impl DiskFile for Absent {
         Err(io::ErrorKind::NotFound.into())
     }
 
+    fn begin_sync(&self, _: u64, _: usize) {}
+
     fn set_len(&self, _: u64) -> io::Result<()> {
         Err(io::ErrorKind::NotFound.into())
     }

@@ -2,6 +2,8 @@
 //!
 //! A thread that asks for less time at once is given it sooner when it wakes up: Linux from 6.12 on.
 
+use std::cell::Cell;
+
 /// Asks for a short slice for the calling thread. Its policy and its nice value stay as they are.
 #[cfg(target_os = "linux")]
 pub fn shorten() {
@@ -16,6 +18,14 @@ pub fn shorten() {
 /// Asks for a short slice for the calling thread, where there is a way to.
 #[cfg(not(target_os = "linux"))]
 pub fn shorten() {}
+
+/// The same, for a thread that may have asked before.
+pub fn shorten_once() {
+    thread_local!(static ASKED: Cell<bool> = const { Cell::new(false) });
+    if !ASKED.replace(true) {
+        shorten();
+    }
+}
 
 #[cfg(target_os = "linux")]
 mod linux {

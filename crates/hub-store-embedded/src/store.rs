@@ -15,8 +15,8 @@ use crate::writer::Writer;
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
 use hub_core::store::{
-    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Health, Image, ReadLimit, StoreError,
-    StoreResult,
+    Bounds, CleanPolicy, Cleaned, Commit, CommitHere, Committed, EventStore, Health, Image, ReadLimit,
+    StoreError, StoreResult,
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use parking_lot::Mutex;
@@ -27,9 +27,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
-
-/// Commits that may be under way: one that is synced, and one that is planned meanwhile.
-const OVERLAP: usize = 2;
 
 /// Bytes of the largest segment.
 const LARGEST_SEGMENT: u64 = 1 << 30;
@@ -255,21 +252,14 @@ impl EventStore for EmbeddedStore {
         let (events, records) = (commit.events.len(), commit.records.len());
         let answer = self.pipeline.submit(Batch { commit, ..Batch::default() }, self.help());
         Box::pin(async move {
-            let committed = answer.await;
-            let error = match committed {
-                Ok(Ok(committed)) => return committed,
-                Ok(Err(error)) => error,
-                Err(_) => StoreError::Unavailable(format!("{} is closed", self.place())),
-            };
-            Committed { events: vec![Err(error.clone()); events], records: vec![Err(error); records] }
+            let closed = || StoreError::Unavailable(format!("{} is closed", self.place()));
+            let committed = answer.await.unwrap_or_else(|_| Err(closed()));
+            committed.unwrap_or_else(|error| failed(events, records, &error))
         })
     }
 
-    fn overlap(&self) -> usize {
-        match self.shared.options.threads {
-            Threads::None => 1,
-            Threads::Own => OVERLAP,
-        }
+    fn here(&self) -> Option<&dyn CommitHere> {
+        (self.shared.options.threads == Threads::Own).then_some(self)
     }
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {
@@ -371,6 +361,19 @@ impl EventStore for EmbeddedStore {
             closed.map(drop)
         })
     }
+}
+
+impl CommitHere for EmbeddedStore {
+    fn commit_here(&self, commit: Commit, meanwhile: &mut dyn FnMut()) -> Committed {
+        slice::shorten_once();
+        let (events, records) = (commit.events.len(), commit.records.len());
+        let committed = self.pipeline.commit_meanwhile(Batch { commit, ..Batch::default() }, meanwhile);
+        committed.unwrap_or_else(|error| failed(events, records, &error))
+    }
+}
+
+fn failed(events: usize, records: usize, error: &StoreError) -> Committed {
+    Committed { events: vec![Err(error.clone()); events], records: vec![Err(error.clone()); records] }
 }
 
 fn clean_now(

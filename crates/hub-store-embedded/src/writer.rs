@@ -34,6 +34,8 @@ pub struct Writer {
     pub(crate) v7_before: Option<EventId>,
     /// What is planned and not on its way to the disk yet.
     pub(crate) open: Open,
+    /// A buffer for the frames of another commit, so that it need not grow from nothing.
+    pub(crate) spare: Vec<u8>,
     /// Topics with events that readers do not see yet.
     pub(crate) ahead: HashMap<TopicName, Ahead, RandomState>,
     /// Those events.
@@ -49,8 +51,8 @@ impl Writer {
             let tail = shared.tail();
             Open::at(tail.segment.clone(), tail.end)
         };
-        let (ahead, ids) = Default::default();
-        let mut writer = Self { shared, keeper, named, v7_before: None, open, ahead, ids, serial: 0 };
+        let (spare, ahead, ids) = Default::default();
+        let mut writer = Self { shared, keeper, named, v7_before: None, open, spare, ahead, ids, serial: 0 };
         let segments = writer.shared.segments();
         for segment in segments.iter().take(segments.len().saturating_sub(1)) {
             writer.note_v7(segment);

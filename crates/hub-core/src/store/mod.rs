@@ -89,6 +89,14 @@ pub struct Committed {
 }
 
 impl Committed {
+    /// Whether its events had to be brought to a disk, as far as can be seen.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        let on_disk = |appended: &StoreResult<Appended>| {
+            matches!(appended, Ok(Appended::New { durability: Durability::Fsync, .. }))
+        };
+        !self.records.is_empty() || self.events.iter().any(on_disk)
+    }
+
     /// The outcome of a commit of which nothing is known.
     pub fn failed(commit: &Commit, error: &StoreError) -> Self {
         Self {
@@ -195,6 +203,14 @@ pub struct Image {
     pub subscriptions: Vec<SubscriptionRecord>,
 }
 
+/// A store that a thread can commit to without the help of others. When events keep coming, one thread that does nothing
+/// else gets further than several that hand each batch on.
+pub trait CommitHere {
+    /// As [`EventStore::commit`]: makes a batch durable, and keeps the thread until it is. `meanwhile` is for the time in
+    /// which there is nothing to do but to wait for the disk; it is called once at most.
+    fn commit_here(&self, commit: Commit, meanwhile: &mut dyn FnMut()) -> Committed;
+}
+
 /// Where events, groups and subscriptions live.
 ///
 /// # Promises
@@ -208,8 +224,8 @@ pub struct Image {
 /// - **Errors.** After [`StoreError::Unavailable`] the outcome of a write is unknown and nothing else changes: the next
 ///   call may succeed. A read that fails has no effect. Nothing that is damaged is ever answered as an event.
 ///
-/// All calls may be made concurrently, except `commit`: at most [`overlap`](EventStore::overlap) at a time. A future that is dropped in mid-call leaves the
-/// outcome unknown, as an error does.
+/// All calls may be made concurrently, except `commit`: one at a time, [`commit_here`](CommitHere::commit_here) included. A
+/// future that is dropped in mid-call leaves the outcome unknown, as an error does.
 pub trait EventStore: Send + Sync + 'static {
     /// What the store calls itself in logs.
     fn name(&self) -> &'static str;
@@ -217,10 +233,9 @@ pub trait EventStore: Send + Sync + 'static {
     /// Makes a batch durable.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed>;
 
-    /// How many commits may be under way at once. They take effect, and are answered, in the order of the calls,
-    /// whichever future is polled. One that fails may take those behind it along, and need not.
-    fn overlap(&self) -> usize {
-        1
+    /// A way to commit by waiting, if the store has one.
+    fn here(&self) -> Option<&dyn CommitHere> {
+        None
     }
 
     /// What to wait for before the next commit is gathered, so that another hub on the same store has its turn: what is

@@ -66,6 +66,10 @@ pub trait DiskFile: Send + Sync {
     /// Writes all of it; on an error, any part of it may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
+    /// Has the disk begin with bytes that were written, for a sync that follows: it has less to wait for then. Promises
+    /// nothing, and does not wait for the disk.
+    fn begin_sync(&self, offset: u64, len: usize);
+
     /// Cuts the file, or makes it longer with zeros.
     fn set_len(&self, len: u64) -> io::Result<()>;
 

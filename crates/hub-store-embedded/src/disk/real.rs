@@ -5,6 +5,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -236,6 +238,20 @@ impl DiskFile for RealFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
     }
+
+    #[cfg(target_os = "linux")]
+    #[allow(unsafe_code)]
+    fn begin_sync(&self, offset: u64, len: usize) {
+        let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };
+        // SAFETY: the call takes numbers only, and the file is open as long as `self` is.
+        //
+        // What it answers is no matter: the sync that follows tells whether the bytes are safe.
+        let _ =
+            unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn begin_sync(&self, _offset: u64, _len: usize) {}
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)

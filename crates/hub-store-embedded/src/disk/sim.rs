@@ -340,6 +340,9 @@ impl DiskFile for SimFile {
         verdict
     }
 
+    /// What is not synced may be kept or lost, whenever the disk began with it.
+    fn begin_sync(&self, _: u64, _: usize) {}
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         let (mut state, op, verdict) = self.shared.point(Some(self.life))?;
         verdict?;

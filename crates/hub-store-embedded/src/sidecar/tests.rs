@@ -41,6 +41,8 @@ impl DiskFile for Bytes {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    fn begin_sync(&self, _: u64, _: usize) {}
+
     fn set_len(&self, _: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

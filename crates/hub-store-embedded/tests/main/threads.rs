@@ -404,6 +404,10 @@ impl DiskFile for MineFile {
         self.file.write_at(bytes, offset)
     }
 
+    fn begin_sync(&self, offset: u64, len: usize) {
+        self.file.begin_sync(offset, len);
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }
