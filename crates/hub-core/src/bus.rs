@@ -146,6 +146,8 @@ fn start(engine: &Arc<Engine>) {
     // Not cut off when the hub stops: it ends when its queue is closed and empty.
     engine.spawn(async move {
         let mut thread: Option<Thread> = None;
+        // Also if the runtime goes away: the thread ends then, and is waited for.
+        let end = Abandoned(committing.clone());
         while committing.committer.run(&to).await == Left::Crowd {
             if thread.is_none() {
                 let (there, to) = (committing.clone(), to.clone());
@@ -159,6 +161,7 @@ fn start(engine: &Arc<Engine>) {
                 break;
             }
         }
+        drop(end);
         committing.committer.is_over();
     });
     // Ends with it.
@@ -179,6 +182,15 @@ fn start(engine: &Arc<Engine>) {
                 cluster.run(&beating).await;
             }
         });
+    }
+}
+
+/// Nobody commits any more, once this is dropped.
+struct Abandoned(Arc<Engine>);
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        self.0.committer.abandon();
     }
 }
 

@@ -362,6 +362,13 @@ impl Committer {
         Ok(())
     }
 
+    /// Nobody commits any more: whoever is in line hears that the outcome is unknown, whoever comes that nothing is stored.
+    pub fn abandon(&self) {
+        self.close();
+        let left = std::mem::take(&mut self.queue.lock().items);
+        drop(left);
+    }
+
     /// Takes nothing more; what is queued is still committed.
     pub fn close(&self) {
         self.queue.lock().closed = true;
@@ -387,6 +394,7 @@ impl Committer {
                         tokio::task::yield_now().await;
                     }
                     let committed = target.store.commit(commit).await;
+                    aboard.is_over(target);
                     if may_leave {
                         crowd.add(self.queue.lock().items.len(), committed.is_on_disk());
                     }
@@ -435,12 +443,13 @@ impl Committer {
             let (since, item) = queue.items.pop_front().expect("looked at above");
             batch.add(since, item);
         }
+        batch.bytes = bytes;
         ((!batch.answers.is_empty()).then_some(batch), queue.closed)
     }
 
     /// A commit begins: takes note of who waits for it.
     fn board(&self, batch: Batch, target: &Target) -> (Commit, Aboard) {
-        let Batch { commit, topics, answers } = batch;
+        let Batch { commit, topics, answers, .. } = batch;
         let (started, count, answers) = (Instant::now(), commit.events.len(), Arc::new(Mutex::new(answers)));
         let mut under_way = self.under_way.lock();
         while under_way.front().is_some_and(|answers| answers.strong_count() == 0) {
@@ -456,8 +465,7 @@ impl Committer {
 
     /// Tells everybody what came of a commit.
     fn land(&self, aboard: Aboard, committed: Committed, target: &Target) {
-        let Aboard { started, count, topics, answers } = aboard;
-        target.metrics.committed(started.elapsed(), count);
+        let Aboard { topics, answers, .. } = aboard;
         let Admission { results, waiters, doubtful } = admit(committed.events, &topics, target);
         if target.is_shared {
             topics.iter().for_each(|topic| topic.set_committing(false));
@@ -549,6 +557,13 @@ struct Aboard {
     answers: Arc<Answers>,
 }
 
+impl Aboard {
+    /// The commit has come to its end.
+    fn is_over(&self, target: &Target) {
+        target.metrics.committed(self.started.elapsed(), self.count);
+    }
+}
+
 /// The committer went away with the event in its hands.
 fn cut_off() -> Error {
     Error::unavailable(unknown_outcome(&StoreError::Unavailable("the hub went down".into())))
@@ -564,13 +579,15 @@ struct Batch {
     /// The topic of each event.
     topics: Vec<Arc<Topic>>,
     answers: Vec<Answer>,
+    /// Bytes of the events.
+    bytes: usize,
 }
 
 impl Batch {
     /// With room for so many events.
     fn with_capacity(events: usize) -> Self {
         let commit = Commit { events: Vec::with_capacity(events), ..Commit::default() };
-        Self { commit, topics: Vec::with_capacity(events), answers: Vec::with_capacity(events) }
+        Self { commit, topics: Vec::with_capacity(events), answers: Vec::with_capacity(events), bytes: 0 }
     }
 
     fn add(&mut self, since: Millis, item: Item) {

@@ -22,7 +22,8 @@ pub struct Options {
 /// Where the store works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// Commits, syncs and upkeep each have a thread.
+    /// Syncs and upkeep each have a thread, and so have commits that nobody waits for by
+    /// [`commit_here`](hub_core::store::CommitHere::commit_here).
     Own,
     /// Everything happens within the calls, one after the other: for simulations.
     None,

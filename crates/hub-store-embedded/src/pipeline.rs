@@ -1,11 +1,11 @@
 //! The way of a batch to the disk.
 //!
-//! A batch is planned on the thread that brings it, while what was planned before it is being synced. Everything that was
-//! planned meanwhile goes to the disk together: one write, one sync. Nothing is answered, and no reader sees it, before
+//! A batch is planned on the thread that brings it, also while another one is being synced. Everything that was planned
+//! meanwhile goes to the disk together: one write, one sync. Nothing is answered, and no reader sees it, before
 //! the sync has come back; relaxed events are answered after the write.
 //!
 //! What needs more than memory to be planned (a full segment, a disk that failed, an id that has to be looked up on disk)
-//! is put in line, and so is everything behind it, until the thread that syncs has planned it.
+//! is put in line, and so is everything behind it, until a thread that may wait for the disk has planned it.
 
 use crate::disk::Wait;
 use crate::format::entry::Mark;
@@ -36,7 +36,7 @@ pub struct Pipeline {
     work: Condvar,
     /// Told when somebody has done something.
     done: Condvar,
-    /// Microseconds that the last sync took.
+    /// Microseconds that the last sync took that nothing was done before.
     pace: AtomicU64,
 }
 
@@ -116,7 +116,7 @@ impl Pipeline {
             Some(Refused::Failed(error, reply)) => drop(reply.send(Err(self.failed(&error)))),
         }
         match help {
-            Help::All => self.work_off(state, meanwhile),
+            Help::All => self.work_off(state, meanwhile, &answer),
             Help::Some if self.may_write(&state) => {
                 state = self.step(state, meanwhile);
                 if state.has_work() || state.stopped {
@@ -155,9 +155,14 @@ impl Pipeline {
         answered.unwrap_or_else(|| Err(self.closed()))
     }
 
-    /// Does whatever it takes until nothing is left to do.
-    fn work_off<'a>(&'a self, mut state: MutexGuard<'a, State>, meanwhile: &mut Meanwhile<'_>) {
-        loop {
+    /// Does whatever it takes until there is an answer.
+    fn work_off<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        meanwhile: &mut Meanwhile<'_>,
+        answer: &oneshot::Receiver<StoreResult<Committed>>,
+    ) {
+        while answer.is_empty() {
             let at_once = state.has_work() && state.line.is_empty();
             if !at_once && let Some(meanwhile) = meanwhile.take() {
                 // Another thread is at it, or another segment has to be begun: that may take a while.
@@ -170,8 +175,14 @@ impl Pipeline {
                 // Another thread is at it, and takes this one along.
                 self.done.wait(&mut state);
             } else {
+                // Given up.
                 return;
             }
+        }
+        if state.has_work() {
+            // Somebody else's: who waits for this one does not wait for that.
+            self.work.notify_one();
+            self.done.notify_all();
         }
     }
 
@@ -188,7 +199,7 @@ impl Pipeline {
         !state.busy && state.line.is_empty() && open.frames.len() <= HERE_BYTES && quick
     }
 
-    /// The thread that syncs.
+    /// The store's own thread.
     pub fn run(&self) {
         let mut state = self.state.lock();
         loop {
@@ -225,8 +236,7 @@ impl Pipeline {
             state = self.state.lock();
             let Some(writer) = state.writer.as_mut() else {
                 // Given up meanwhile.
-                state.busy = false;
-                return state;
+                return self.is_done(state);
             };
             match failed {
                 None => writer.seen(&mut open),
@@ -255,6 +265,11 @@ impl Pipeline {
                 Err(Refused::NotNow(_, reply)) => drop(reply.send(Err(self.closed()))),
             }
         }
+        self.is_done(state)
+    }
+
+    /// Somebody who was busy is so no longer.
+    fn is_done<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.busy = false;
         self.done.notify_all();
         if state.stopped {
@@ -267,8 +282,7 @@ impl Pipeline {
     fn broken(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         self.give_up(&mut state);
-        state.busy = false;
-        state
+        self.is_done(state)
     }
 
     /// Nobody knows what is planned and what is written: nothing more is taken, and whoever waits hears of it. What is
@@ -299,13 +313,14 @@ impl Pipeline {
             let end = *start + frames.len() as u64;
             let sync = crowded || chunks.iter().any(|chunk| chunk.sync);
             let written = segment.file.write_at(frames, *start);
+            let begun = meanwhile.is_some();
             if let Some(meanwhile) = meanwhile.take() {
                 if sync && written.is_ok() {
                     segment.file.begin_sync(*start, frames.len());
                 }
                 meanwhile();
             }
-            let written = written.and_then(|()| if sync { self.sync(segment) } else { Ok(()) });
+            let written = written.and_then(|()| if sync { self.sync(segment, begun) } else { Ok(()) });
             let mut tail = shared.tail();
             tail.number = number;
             // A sync that failed meanwhile, on the thread beside, may have cost what this one was to cover.
@@ -331,10 +346,12 @@ impl Pipeline {
         Ok(())
     }
 
-    fn sync(&self, segment: &Segment) -> io::Result<()> {
+    fn sync(&self, segment: &Segment, begun: bool) -> io::Result<()> {
         let started = Instant::now();
         segment.file.sync()?;
-        self.pace.store(started.elapsed().as_micros() as u64, Relaxed);
+        if !begun {
+            self.pace.store(started.elapsed().as_micros() as u64, Relaxed);
+        }
         Ok(())
     }
 

@@ -1,5 +1,5 @@
 //! Planning a commit: every event gets its place, every frame its bytes. No disk is needed for that, most of the time, so
-//! it is done on the thread that brings the batch, while what was planned before is being synced.
+//! it is done on the thread that brings the batch, also while another one is being synced.
 
 use crate::catalog::Topic;
 use crate::disk::Wait;

@@ -13,6 +13,8 @@ mod directory;
 mod faults;
 #[path = "main/format.rs"]
 mod format;
+#[path = "main/here.rs"]
+mod here;
 #[path = "main/kill.rs"]
 mod kill;
 #[path = "main/ledger.rs"]
@@ -29,5 +31,7 @@ mod threads;
 mod tools;
 #[path = "main/upkeep.rs"]
 mod upkeep;
+#[path = "main/watched.rs"]
+mod watched;
 #[path = "main/world.rs"]
 mod world;

@@ -7,37 +7,55 @@
 use super::{Aboard, Committer, Crowd, Left, Target};
 use crate::store::{CommitHere, Committed};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// How long the thread waits for something to commit before the task has its turn again.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// The thread. It ends with this.
-pub(crate) struct Thread(mpsc::Sender<oneshot::Sender<Left>>);
+/// Those who wait for a batch this large hear of the last one before it is written: that takes a while.
+const LARGE_BYTES: usize = 256 << 10;
+
+/// The thread. Dropping it waits for the end of its turn, and of the thread.
+pub(crate) struct Thread {
+    /// `None` when there are no more turns.
+    turns: Option<mpsc::Sender<oneshot::Sender<Left>>>,
+    handle: Option<JoinHandle<()>>,
+}
 
 impl Thread {
     /// Starts it; `run` is called for each of its turns.
     pub fn start(mut run: impl FnMut() -> Left + Send + 'static) -> io::Result<Self> {
         let (turns, its) = mpsc::channel::<oneshot::Sender<Left>>();
-        let turns = Self(turns);
         let run = move || {
             for tell in its {
                 // Who gave it the turn may be gone, with the runtime.
                 let _ = tell.send(run());
             }
         };
-        std::thread::Builder::new().name("hub-committer".into()).spawn(run)?;
-        Ok(turns)
+        let handle = std::thread::Builder::new().name("hub-committer".into()).spawn(run)?;
+        Ok(Self { turns: Some(turns), handle: Some(handle) })
     }
 
     /// Gives it the turn, until it comes back; `None` if it has panicked.
     pub async fn turn(&self) -> Option<Left> {
         let (tell, left) = oneshot::channel();
-        self.0.send(tell).ok()?;
+        self.turns.as_ref()?.send(tell).ok()?;
         left.await.ok()
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.turns = None;
+        if let Some(handle) = self.handle.take() {
+            // One that panicked has said so.
+            let _ = handle.join();
+        }
     }
 }
 
@@ -75,11 +93,23 @@ impl Committer {
             };
             let waiting = if std::mem::replace(&mut waits, true) { batch.answers.len() } else { 0 };
             crowd.add(waiting, before.is_some());
+            let large = batch.bytes >= LARGE_BYTES;
             let (commit, aboard) = self.board(batch, target);
             if self.idle.swap(false, SeqCst) {
                 self.began.notify_one();
             }
-            let committed = store.commit_here(commit, &mut || tell(&mut before));
+            let mut told = Ok(());
+            if large {
+                tell(&mut before);
+            }
+            let committed = store.commit_here(commit, &mut || {
+                // The store is not to break off because of something that is none of its business.
+                told = catch_unwind(AssertUnwindSafe(|| tell(&mut before)));
+            });
+            aboard.is_over(target);
+            if let Err(panic) = told {
+                resume_unwind(panic);
+            }
             // If the store had no time for it.
             tell(&mut before);
             if committed.is_on_disk() {

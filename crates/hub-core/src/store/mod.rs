@@ -239,7 +239,7 @@ pub trait EventStore: Send + Sync + 'static {
     }
 
     /// What to wait for before the next commit is gathered, so that another hub on the same store has its turn: what is
-    /// published meanwhile goes along. Asked before each commit.
+    /// published meanwhile goes along. Asked before each [`commit`](EventStore::commit).
     fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
         None
     }

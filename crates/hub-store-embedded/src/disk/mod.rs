@@ -67,7 +67,7 @@ pub trait DiskFile: Send + Sync {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// Has the disk begin with bytes that were written, for a sync that follows: it has less to wait for then. Promises
-    /// nothing, and does not wait for the disk.
+    /// nothing, and waits for no more than a place in the disk's queue.
     fn begin_sync(&self, offset: u64, len: usize);
 
     /// Cuts the file, or makes it longer with zeros.

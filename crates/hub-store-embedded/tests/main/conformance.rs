@@ -53,7 +53,7 @@ impl StoreFactory for Tiny {
     }
 }
 
-/// With its threads, so that commits overlap, on segments that are sealed every few events.
+/// With its threads, on segments that are sealed every few events.
 struct Threaded(SimDisk);
 
 impl StoreFactory for Threaded {

@@ -1,11 +1,11 @@
 //! A disk that stalls, fails or lies under a store with threads of its own.
 
 use super::tools::page;
+use super::watched::Watched;
 use hub_core::store::{Appended, Commit, Committed, EventStore, StoreError};
 use hub_core::{Bus, Code, Config};
 use hub_proto::{Draft, Event, EventId, NewEvent, Payload, TopicName};
 use hub_store_embedded::disk::sim::SimDisk;
-use hub_store_embedded::disk::{Disk, DiskFile, Wait};
 use hub_store_embedded::{EmbeddedStore, Options};
 use std::io;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Far beyond what anything here takes.
-const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
-fn open(disk: &SimDisk) -> Arc<EmbeddedStore> {
+pub fn open(disk: &SimDisk) -> Arc<EmbeddedStore> {
     Arc::new(EmbeddedStore::open_on(Arc::new(disk.for_this_life()), options()).unwrap())
 }
 
-fn options() -> Options {
+pub fn options() -> Options {
     Options { segment_bytes: 4096, reserve: 100, ..Options::default() }
 }
 
-fn topic(name: &str) -> TopicName {
+pub fn topic(name: &str) -> TopicName {
     TopicName::parse(name).unwrap()
 }
 
 /// The event number `n` of a topic; those of `r` are relaxed.
-fn event(name: &str, n: u64) -> Commit {
+pub fn event(name: &str, n: u64) -> Commit {
     let payload = Payload::from_json(format!("\"{n}{}\"", "z".repeat(200))).unwrap();
     let id = EventId::derived(&[name.as_bytes(), &n.to_be_bytes()]);
     let mut draft = Draft::encode(NewEvent::new(topic(name), payload), id, 1_780_000_000_000 + n);
@@ -36,20 +36,20 @@ fn event(name: &str, n: u64) -> Commit {
     Commit { now: 1_780_000_000_000 + n, events: vec![draft], ..Commit::default() }
 }
 
-fn given(committed: Committed) -> Result<Arc<Event>, StoreError> {
+pub fn given(committed: Committed) -> Result<Arc<Event>, StoreError> {
     committed.events.into_iter().next().unwrap().map(|appended| match appended {
         Appended::New { event, .. } => event,
         Appended::Known { seq, .. } => panic!("it was known, at {seq}"),
     })
 }
 
-async fn seqs(store: &EmbeddedStore, name: &str) -> Vec<u64> {
+pub async fn seqs(store: &EmbeddedStore, name: &str) -> Vec<u64> {
     let read = store.read(&topic(name), 0, page(10_000)).await.unwrap();
     read.iter().map(|event| event.seq()).collect()
 }
 
 /// Asks again and again, until it is so.
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let waited = tokio::time::timeout(LIMIT, async {
         while !is_so() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -299,7 +299,7 @@ async fn a_commit_does_not_count_on_a_sync_beside_one_that_failed() {
 }
 
 /// The next segment is prepared, and nothing else is to be done.
-async fn keeper_is_idle(disk: &SimDisk) {
+pub async fn keeper_is_idle(disk: &SimDisk) {
     let mut ops = disk.ops();
     loop {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -340,93 +340,17 @@ async fn a_store_that_could_not_begin_a_segment_comes_back_by_itself() {
     assert_eq!(given(store.commit(event("a", full)).await).unwrap().seq(), full);
 }
 
-/// A disk whose files panic in their syncs, once they are told to.
-struct Mine {
-    disk: SimDisk,
-    armed: Arc<AtomicBool>,
-}
-
-struct MineFile {
-    file: Arc<dyn DiskFile>,
-    armed: Arc<AtomicBool>,
-}
-
-impl Mine {
-    fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        Arc::new(MineFile { file, armed: self.armed.clone() })
-    }
-}
-
-impl Disk for Mine {
-    fn place(&self) -> String {
-        self.disk.place()
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.create(name).map(|file| self.file(file))
-    }
-
-    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(name).map(|file| self.file(file))
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-
-    fn sync_names(&self) -> io::Result<()> {
-        self.disk.sync_names()
-    }
-
-    fn boot(&self) -> u64 {
-        self.disk.boot()
-    }
-
-    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.lock()
-    }
-}
-
-impl DiskFile for MineFile {
-    fn read_at(&self, into: &mut [u8], offset: u64, wait: Wait) -> io::Result<usize> {
-        self.file.read_at(into, offset, wait)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn begin_sync(&self, offset: u64, len: usize) {
-        self.file.begin_sync(offset, len);
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        assert!(!self.armed.load(Relaxed), "as it was told to");
-        self.file.sync()
-    }
+/// A disk whose syncs panic, once they are told to.
+pub fn mine(disk: &SimDisk, armed: &Arc<AtomicBool>) -> Watched {
+    let armed = armed.clone();
+    Watched::new(disk, move || assert!(!armed.load(Relaxed), "as it was told to"))
 }
 
 /// Commits into a panic, from one thread, and once more.
 async fn breaks_off() {
     let disk = SimDisk::new(1);
     let armed = Arc::new(AtomicBool::new(false));
-    let mine = Mine { disk: disk.for_this_life(), armed: armed.clone() };
+    let mine = mine(&disk, &armed);
     let store = EmbeddedStore::open_on(Arc::new(mine), options()).unwrap();
     for n in 1..4 {
         given(store.commit(event("a", n)).await).unwrap();
