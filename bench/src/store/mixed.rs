@@ -1,8 +1,8 @@
 //! How long a durable publish takes while a relaxed topic is under full load, beside how long it takes without.
 
 use super::place::{Hub, Place};
-use super::publish::{config, publish};
-use crate::load::payload;
+use super::publish::{WARM, config, publish};
+use crate::load::{fill, payload};
 use crate::measure::{Latencies, Samples, Scale};
 use crate::report::{Figure, Limit, Report};
 use anyhow::Result;
@@ -36,6 +36,8 @@ pub async fn run(place: &Place, scale: Scale, report: &mut Report) -> Result<()>
     for _ in 0..Scale::TURNS {
         let hub = Hub::open(place, config()?).await?;
         let durable = TopicName::parse("durable.orders")?;
+        fill(&hub.bus, &TopicName::parse("relaxed.warm")?, WARM).await?;
+        hub.tape.settle().await;
         let (_, alone) = publish(&hub.bus, &durable, DURABLE, events).await?;
         without.add(&alone);
         for (series, publishers) in with.iter_mut().zip(RELAXED) {

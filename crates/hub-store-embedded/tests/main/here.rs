@@ -84,6 +84,8 @@ impl Crowd {
                         Err(error) => {
                             assert_eq!(error.code, Code::Unavailable, "{error}");
                             refused.fetch_add(1, SeqCst);
+                            // The answer may come at once, and others are to have their turn.
+                            tokio::task::yield_now().await;
                         }
                     }
                 }
@@ -217,6 +219,7 @@ fn commit_beside(store: &Arc<EmbeddedStore>, n: u64) -> (Arc<AtomicBool>, std::t
 async fn there_is_time_for_something_else_while_the_disk_is_at_it() {
     let disk = SimDisk::new(1);
     let store = open(&disk);
+    keeper_is_idle(&disk).await;
     disk.stall_syncs(true);
     let (told, commit) = commit_beside(&store, 1);
     until("a sync is stalled", || disk.stalled() > 0).await;
