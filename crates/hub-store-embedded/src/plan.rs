@@ -158,6 +158,13 @@ pub struct Ahead {
 /// What a topic has of an id: seq, time, and whether it is the same event.
 type Known = Option<(u64, Millis, bool)>;
 
+/// What was found of an event's id.
+struct Looked {
+    /// The hash of the id, if the topic is there.
+    hash: Option<u64>,
+    known: StoreResult<Known>,
+}
+
 impl Batch {
     /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
@@ -186,9 +193,8 @@ impl Writer {
         if waits && let Err(error) = self.heal() {
             return Err(Refused::Failed(error, reply));
         }
-        let known = match self.look_up(&batch.commit.events, wait) {
-            Some(known) => known,
-            None => return Err(Refused::NotNow(Box::new(batch), reply)),
+        let Some(looked) = self.look_up(&batch.commit.events, wait) else {
+            return Err(Refused::NotNow(Box::new(batch), reply));
         };
         if batch.closed
             && let Err(error) = self.sync_rest()
@@ -205,25 +211,25 @@ impl Writer {
                 return Err(Refused::Failed(error, reply));
             }
         }
-        self.lay_out(batch, known, reply);
+        self.lay_out(batch, looked, reply);
         Ok(())
     }
 
     /// Looks ids up that may be in the log; `None` if that needs the disk.
-    fn look_up(&self, events: &[Draft], wait: Wait) -> Option<Vec<StoreResult<Known>>> {
-        let (mut known, mut doubtful) = (Vec::with_capacity(events.len()), Vec::new());
+    fn look_up(&self, events: &[Draft], wait: Wait) -> Option<Vec<Looked>> {
+        let (mut looked, mut doubtful) = (Vec::with_capacity(events.len()), Vec::new());
         {
             // Most ids are newer than any segment that is sealed, and not in this one: one look under one lock.
             let active = self.open.segment.index.read();
             let mut run: Option<(&TopicName, Option<Arc<Topic>>)> = None;
             for (at, draft) in events.iter().enumerate() {
-                known.push(Ok(None));
                 let topic = match &run {
                     Some((name, topic)) if *name == draft.topic() => topic,
                     _ => &run.insert((draft.topic(), self.shared.catalog.named(draft.topic()))).1,
                 };
-                let Some(topic) = topic else { continue };
-                let hash = id_hash(self.shared.seed, topic.number, draft.id());
+                let hash = topic.as_ref().map(|topic| id_hash(self.shared.seed, topic.number, draft.id()));
+                looked.push(Looked { hash, known: Ok(None) });
+                let (Some(topic), Some(hash)) = (topic, hash) else { continue };
                 match &*active {
                     Index::Open(index)
                         if !self.may_be_sealed(draft.id()) && index.ids.of(hash).next().is_none() => {}
@@ -235,12 +241,12 @@ impl Writer {
             return None;
         }
         for (at, topic, hash) in doubtful {
-            known[at] = match self.find(&topic, &events[at], hash, wait) {
+            looked[at].known = match self.find(&topic, &events[at], hash, wait) {
                 Err(Failed::WouldBlock) if wait == Wait::No => return None,
                 found => found.map_err(StoreError::from),
             };
         }
-        Some(known)
+        Some(looked)
     }
 
     /// Whether a segment that is sealed may have the id.
@@ -286,7 +292,7 @@ impl Writer {
     }
 
     /// Gives every new event its place, and writes the frames.
-    fn lay_out(&mut self, batch: Batch, known: Vec<StoreResult<Known>>, reply: Reply) {
+    fn lay_out(&mut self, batch: Batch, looked: Vec<Looked>, reply: Reply) {
         let mut frames = std::mem::take(&mut self.open.frames);
         self.lay_out_rest(&batch, &mut frames);
         let Batch { commit: Commit { now, events, records, .. }, cleaned, jumps, opened, closed } = batch;
@@ -297,13 +303,13 @@ impl Writer {
             Chunk { touched, news, results, records, recorded, cleaned, jumps, sync, closed, reply };
         self.serial += 1;
         let mut at: Option<usize> = None;
-        for (draft, known) in events.into_iter().zip(known) {
+        for (draft, looked) in events.into_iter().zip(looked) {
             let touched = match at {
                 Some(at) if chunk.touched[at].topic.name == *draft.topic() => at,
                 _ => self.touch(&mut chunk, draft.topic()),
             };
             at = Some(touched);
-            let result = self.place(&mut chunk, touched, draft, known, now);
+            let result = self.place(&mut chunk, touched, draft, looked, now);
             chunk.results.push(result);
         }
         let seal = self.open.segment.seal;
@@ -383,7 +389,7 @@ impl Writer {
         chunk: &mut Chunk,
         at: usize,
         draft: Draft,
-        known: StoreResult<Known>,
+        looked: Looked,
         now: Millis,
     ) -> StoreResult<Appended> {
         let relaxed = draft.relaxed();
@@ -398,7 +404,7 @@ impl Writer {
             let same = first.same_content(draft.key().map(|key| &**key), draft.payload());
             return Ok(Appended::Known { seq: first.seq(), ts: first.ts(), same, durability });
         }
-        if let Some((seq, ts, same)) = known? {
+        if let Some((seq, ts, same)) = looked.known? {
             return Ok(Appended::Known { seq, ts, same, durability });
         }
         touched.last += 1;
@@ -418,7 +424,7 @@ impl Writer {
             ahead.unseen += 1;
         }
         self.ids.insert((number, event.id()), event.clone());
-        let hash = id_hash(self.shared.seed, number, event.id());
+        let hash = looked.hash.unwrap_or_else(|| id_hash(self.shared.seed, number, event.id()));
         chunk.news.push(New { touched: at, event: event.clone(), hash, offset: 0 });
         Ok(Appended::New { event, durability })
     }
@@ -439,6 +445,12 @@ impl Writer {
         if (self.spare.capacity()..SPARE_BYTES).contains(&open.frames.capacity()) {
             self.spare = std::mem::take(&mut open.frames);
             self.spare.clear();
+        }
+        if self.open.chunks.is_empty() {
+            // There was nothing else.
+            self.ids.clear();
+            self.ahead.clear();
+            return;
         }
         for chunk in &open.chunks {
             for new in &chunk.news {
