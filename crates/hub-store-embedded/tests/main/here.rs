@@ -201,7 +201,7 @@ fn a_runtime_that_goes_away_while_the_disk_stalls_waits_for_the_thread_and_gives
     disk.stall_syncs(false);
     gone.join().unwrap();
     assert!(!has_thread());
-    EmbeddedStore::open_on(Arc::new(disk.clone()), options()).unwrap();
+    EmbeddedStore::open_on(Arc::new(disk), options()).unwrap();
 }
 
 /// Commits on a thread of its own. Whether `meanwhile` was called, and what came of it.
