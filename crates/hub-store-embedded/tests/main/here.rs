@@ -1,7 +1,7 @@
 //! A thread that commits for publishers who keep coming, and tells them of one commit while the disk is at the next: when
 //! disks stall, fail and panic.
 
-use super::threads::{LIMIT, event, given, keeper_is_idle, mine, open, options, seqs, topic, until};
+use super::threads::{LIMIT, event, given, keeper_is_idle, open, options, seqs, topic, until};
 use super::tools::page;
 use super::watched::Watched;
 use hub_core::store::EventStore;
@@ -25,11 +25,22 @@ async fn hub(store: Arc<EmbeddedStore>) -> Bus {
     Bus::builder_over(store).config(config).open().await.unwrap()
 }
 
-/// Whether a thread has ever committed for this process; each test has one of its own.
-fn has_thread() -> bool {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let mut names = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("comm")));
-    names.any(|name| name.is_ok_and(|name| name.trim_end() == "hub-committer"))
+/// A store, and whether the committer's thread has ever synced something of it.
+fn watch(disk: &SimDisk) -> (Arc<EmbeddedStore>, Arc<AtomicBool>) {
+    mined(disk, &Arc::default())
+}
+
+/// The same, and that thread panics in its syncs, once it is told to.
+fn mined(disk: &SimDisk, armed: &Arc<AtomicBool>) -> (Arc<EmbeddedStore>, Arc<AtomicBool>) {
+    let (armed, seen) = (armed.clone(), Arc::new(AtomicBool::new(false)));
+    let sees = seen.clone();
+    let disk = Watched::new(disk, move || {
+        if std::thread::current().name() == Some("hub-committer") {
+            sees.store(true, SeqCst);
+            assert!(!armed.load(SeqCst), "as it was told to");
+        }
+    });
+    (Arc::new(EmbeddedStore::open_on(Arc::new(disk), options()).unwrap()), seen)
 }
 
 fn id(publisher: u64, n: u64) -> EventId {
@@ -72,7 +83,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    async fn gather(bus: &Bus, name: &'static str) -> Self {
+    async fn gather(bus: &Bus, name: &'static str, thread: &AtomicBool) -> Self {
         let mut crowd = Self { over: Arc::default(), refused: Arc::default(), tasks: JoinSet::new() };
         for publisher in 0..PUBLISHERS {
             let (bus, over, refused) = (bus.clone(), crowd.over.clone(), crowd.refused.clone());
@@ -92,7 +103,7 @@ impl Crowd {
                 (publisher, seqs)
             });
         }
-        until("a thread commits", has_thread).await;
+        until("a thread commits", || thread.load(SeqCst)).await;
         crowd
     }
 
@@ -112,11 +123,12 @@ impl Crowd {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lone_publisher_needs_no_thread() {
-    let bus = hub(open(&SimDisk::new(1))).await;
+    let (store, thread) = watch(&SimDisk::new(1));
+    let bus = hub(store).await;
     for n in 0..500 {
         assert_eq!(publish(&bus, "a", 1, n).await.unwrap().seq, n + 1);
     }
-    assert!(!has_thread());
+    assert!(!thread.load(SeqCst));
     bus.stop().await.unwrap();
 }
 
@@ -124,8 +136,10 @@ async fn a_lone_publisher_needs_no_thread() {
 async fn what_a_crowd_publishes_survives_in_its_order() {
     for luck in 0..4 {
         let disk = SimDisk::new(luck);
-        let bus = hub(open(&disk)).await;
-        let (durable, relaxed) = (Crowd::gather(&bus, "a").await, Crowd::gather(&bus, "r.a").await);
+        let (store, thread) = watch(&disk);
+        let bus = hub(store).await;
+        let durable = Crowd::gather(&bus, "a", &thread).await;
+        let relaxed = Crowd::gather(&bus, "r.a", &thread).await;
         // Many segments later.
         let at = disk.ops() + 3000;
         until("there was much to do", || disk.ops() > at).await;
@@ -139,8 +153,9 @@ async fn what_a_crowd_publishes_survives_in_its_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_is_answered_in_time_while_a_sync_stalls_and_goes_on_afterwards() {
     let disk = SimDisk::new(1);
-    let bus = hub(open(&disk)).await;
-    let crowd = Crowd::gather(&bus, "a").await;
+    let (store, thread) = watch(&disk);
+    let bus = hub(store).await;
+    let crowd = Crowd::gather(&bus, "a", &thread).await;
     for turn in 1..=3 {
         disk.stall_syncs(true);
         until("all are told", || crowd.refused.load(SeqCst) >= PUBLISHERS * turn).await;
@@ -157,8 +172,9 @@ async fn a_crowd_is_answered_in_time_while_a_sync_stalls_and_goes_on_afterwards(
 async fn a_crowd_is_told_of_failures_and_loses_nothing_that_was_answered() {
     for fault in [SimDisk::fail_syncs, SimDisk::fail_writes] {
         let disk = SimDisk::new(2);
-        let bus = hub(open(&disk)).await;
-        let crowd = Crowd::gather(&bus, "a").await;
+        let (store, thread) = watch(&disk);
+        let bus = hub(store).await;
+        let crowd = Crowd::gather(&bus, "a", &thread).await;
         for turn in 1..=3 {
             fault(&disk, true);
             until("all are told", || crowd.refused.load(SeqCst) >= PUBLISHERS * turn).await;
@@ -176,9 +192,9 @@ async fn a_crowd_is_told_of_failures_and_loses_nothing_that_was_answered() {
 async fn a_panic_in_mid_commit_leaves_nobody_of_a_crowd_waiting() {
     let disk = SimDisk::new(1);
     let armed = Arc::new(AtomicBool::new(false));
-    let store = EmbeddedStore::open_on(Arc::new(mine(&disk, &armed)), options()).unwrap();
-    let bus = hub(Arc::new(store)).await;
-    let crowd = Crowd::gather(&bus, "a").await;
+    let (store, thread) = mined(&disk, &armed);
+    let bus = hub(store).await;
+    let crowd = Crowd::gather(&bus, "a", &thread).await;
     armed.store(true, SeqCst);
     until("all are told", || crowd.refused.load(SeqCst) >= 2 * PUBLISHERS).await;
     crowd.over.store(true, SeqCst);
@@ -191,8 +207,9 @@ fn a_runtime_that_goes_away_while_the_disk_stalls_waits_for_the_thread_and_gives
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let disk = SimDisk::new(1);
     let crowd = runtime.block_on(async {
-        let bus = hub(open(&disk)).await;
-        let crowd = Crowd::gather(&bus, "a").await;
+        let (store, thread) = watch(&disk);
+        let bus = hub(store).await;
+        let crowd = Crowd::gather(&bus, "a", &thread).await;
         disk.stall_syncs(true);
         until("a sync is stalled", || disk.stalled() > 0).await;
         crowd
@@ -200,7 +217,6 @@ fn a_runtime_that_goes_away_while_the_disk_stalls_waits_for_the_thread_and_gives
     let gone = std::thread::spawn(move || drop((crowd, runtime)));
     disk.stall_syncs(false);
     gone.join().unwrap();
-    assert!(!has_thread());
     EmbeddedStore::open_on(Arc::new(disk), options()).unwrap();
 }
 

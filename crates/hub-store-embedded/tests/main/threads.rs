@@ -341,7 +341,7 @@ async fn a_store_that_could_not_begin_a_segment_comes_back_by_itself() {
 }
 
 /// A disk whose syncs panic, once they are told to: those of commits, not of upkeep.
-pub fn mine(disk: &SimDisk, armed: &Arc<AtomicBool>) -> Watched {
+fn mine(disk: &SimDisk, armed: &Arc<AtomicBool>) -> Watched {
     let armed = armed.clone();
     let is_keeper = || std::thread::current().name() == Some("hub-keeper");
     Watched::new(disk, move || assert!(!armed.load(Relaxed) || is_keeper(), "as it was told to"))
