@@ -12,7 +12,7 @@ use crate::group::options::GroupOptions;
 use crate::group::status::GroupStatus;
 use crate::metrics::Metrics;
 use crate::position::{Cursor, Position, refused};
-use crate::publish::Publish;
+use crate::publish::{Publish, Publishing};
 use crate::store::memory::MemoryStore;
 use crate::store::{Bounds, Cleaned, EventStore, Health, HubId, HubInfo, ReadLimit, SubscriptionRecord};
 use crate::subscribe::{Doomed, Subscribe, Target as SubscribeTarget, check_label, delete};
@@ -235,8 +235,8 @@ impl Bus {
     }
 
     /// Publishes an event that was put together elsewhere.
-    pub async fn send(&self, event: NewEvent) -> Result<Receipt> {
-        self.engine().publish(event).await
+    pub fn send(&self, event: NewEvent) -> Publishing<'_> {
+        Publishing::new(self, Ok(event))
     }
 
     /// Publishes several events with one commit. Not atomic: each has a result of its own, in the order given.

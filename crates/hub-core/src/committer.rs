@@ -6,7 +6,12 @@
 //! The committer is a task, where a lone publisher is, and nobody has to be woken for one event. As soon as events keep
 //! coming it is a thread, if the store can do with one: see [`here`].
 
+mod answer;
 pub(crate) mod here;
+mod queue;
+
+use answer::{Answer, Place, reply, unknown_outcome};
+use queue::{Batch, Queue};
 
 use crate::Millis;
 use crate::clock::Clock;
@@ -22,11 +27,6 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
-
-/// The most events in one commit; a publisher does not wait behind more than that.
-const BATCH_EVENTS: usize = 8192;
-/// The most bytes in one commit, but for a single event that is larger.
-const BATCH_BYTES: usize = 8 << 20;
 
 /// How long a store that does not say what it has stored is left alone.
 const RETRY: Millis = 200;
@@ -95,85 +95,6 @@ impl Future for PendingAll {
         };
         Poll::Ready(self.ids.iter().map(|&id| Err(error.clone().with_id(id))).collect())
     }
-}
-
-/// What waits for a commit.
-enum Item {
-    Event {
-        topic: Arc<Topic>,
-        draft: Draft,
-        reply: oneshot::Sender<Result<Receipt>>,
-        room: OwnedSemaphorePermit,
-    },
-    Events {
-        drafts: Vec<(Arc<Topic>, Draft)>,
-        reply: oneshot::Sender<Vec<Result<Receipt>>>,
-        room: OwnedSemaphorePermit,
-    },
-    Records {
-        records: Vec<Record>,
-        epochs: Vec<u64>,
-        reply: oneshot::Sender<StoreResult<()>>,
-    },
-}
-
-impl Item {
-    fn len(&self) -> usize {
-        match self {
-            Self::Event { .. } => 1,
-            Self::Events { drafts, .. } => drafts.len(),
-            Self::Records { records, .. } => records.len(),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Event { room, .. } | Self::Events { room, .. } => room.num_permits(),
-            Self::Records { .. } => 0,
-        }
-    }
-}
-
-/// Who is to be answered once a batch is committed. Room in the queue is given back with it.
-struct Answer {
-    /// When the publisher came.
-    since: Millis,
-    to: Asker,
-    /// Room in the queue, kept until the commit has come to its end.
-    room: Option<OwnedSemaphorePermit>,
-}
-
-/// One who asked; `None` once it was answered.
-enum Asker {
-    Event(EventId, Option<oneshot::Sender<Result<Receipt>>>),
-    Events(Vec<EventId>, Option<oneshot::Sender<Vec<Result<Receipt>>>>),
-    Records(usize, Option<oneshot::Sender<StoreResult<()>>>),
-}
-
-impl Answer {
-    /// Says that the outcome is not known, to one who was not answered yet.
-    fn fail(&mut self, error: &StoreError) {
-        let unknown = |id: EventId| Error::unavailable(unknown_outcome(error)).with_id(id);
-        // Whoever went away does not want its answer: nothing to do.
-        match &mut self.to {
-            Asker::Event(id, reply) => drop(reply.take().map(|reply| reply.send(Err(unknown(*id))))),
-            Asker::Events(ids, reply) => {
-                let answers = ids.iter().map(|&id| Err(unknown(id)));
-                drop(reply.take().map(|reply| reply.send(answers.collect())));
-            }
-            Asker::Records(_, reply) => drop(reply.take().map(|reply| reply.send(Err(error.clone())))),
-        }
-    }
-}
-
-fn unknown_outcome(error: &StoreError) -> String {
-    format!("{error}; whether the event was stored is unknown, sending it again with the same id is safe")
-}
-
-#[derive(Default)]
-struct Queue {
-    items: VecDeque<(Millis, Item)>,
-    closed: bool,
 }
 
 /// Whether events keep coming: how often some were waiting already when a commit was over, of late. With a lone publisher
@@ -265,20 +186,12 @@ impl Committer {
         }
     }
 
-    /// Makes one event durable.
-    pub async fn publish(&self, topic: Arc<Topic>, draft: Draft, now: Millis) -> Result<Receipt> {
-        let room = self.wait_for_room(draft.len()).await.map_err(|error| error.with_id(draft.id()))?;
-        let pending = self.publish_in(room, topic, draft, now)?;
-        self.nudge();
-        pending.await
-    }
-
     /// Puts one event in line for which there is room. Nobody is woken for it before [`Committer::nudge`].
     pub fn publish_in(&self, room: Room, topic: Arc<Topic>, draft: Draft, now: Millis) -> Result<Pending> {
-        let id = draft.id();
+        let (id, bytes) = (draft.id(), room.0.num_permits());
         let (reply, answer) = oneshot::channel();
-        let item = Item::Event { topic, draft, reply, room: room.0 };
-        self.enqueue(now, item).map_err(|error| error.with_id(id))?;
+        self.enqueue(1, bytes, |batch| batch.add_event(now, (topic, draft), room.0, reply))
+            .map_err(|error| error.with_id(id))?;
         Ok(Pending { id, answer })
     }
 
@@ -310,14 +223,15 @@ impl Committer {
     pub fn publish_all_in(&self, room: Room, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> PendingAll {
         let ids: Vec<EventId> = drafts.iter().map(|(_, draft)| draft.id()).collect();
         let (reply, answer) = oneshot::channel();
-        let refused = self.enqueue(now, Item::Events { drafts, reply, room: room.0 }).err();
-        PendingAll { ids, answer: refused.map_or(Ok(answer), Err) }
+        let bytes = room.0.num_permits();
+        let queued = self.enqueue(drafts.len(), bytes, |batch| batch.add_events(now, drafts, room.0, reply));
+        PendingAll { ids, answer: queued.map(|()| answer) }
     }
 
     /// Makes groups or subscriptions durable: all of them, or an error. See [`Commit::epochs`].
     pub async fn write(&self, records: Vec<Record>, epochs: Vec<u64>, now: Millis) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        self.enqueue(now, Item::Records { records, epochs, reply })?;
+        self.enqueue(records.len(), 0, |batch| batch.add_records(now, records, epochs, reply))?;
         self.nudge();
         match answer.await {
             Ok(Ok(())) => Ok(()),
@@ -353,19 +267,20 @@ impl Committer {
         bytes.clamp(1, self.capacity) as u32
     }
 
-    fn enqueue(&self, now: Millis, item: Item) -> Result<()> {
+    /// Adds so many events or records, with so many bytes, to the line.
+    fn enqueue(&self, more: usize, bytes: usize, add: impl FnOnce(&mut Batch)) -> Result<()> {
         let mut queue = self.queue.lock();
         if queue.closed {
             return Err(stopped());
         }
-        queue.items.push_back((now, item));
+        add(queue.batch(more, bytes));
         Ok(())
     }
 
     /// Nobody commits any more: whoever is in line hears that the outcome is unknown, whoever comes that nothing is stored.
     pub fn abandon(&self) {
         self.close();
-        let left = std::mem::take(&mut self.queue.lock().items);
+        let left = self.queue.lock().clear();
         drop(left);
     }
 
@@ -384,7 +299,7 @@ impl Committer {
             if let Some(turn_of_others) = target.store.give_way() {
                 turn_of_others.await;
             }
-            match self.gather(target.clock.wall()) {
+            match self.next(target) {
                 (Some(batch), _) => {
                     let (commit, aboard) = self.board(batch, target);
                     if self.idle.swap(false, SeqCst) {
@@ -396,7 +311,7 @@ impl Committer {
                     let committed = target.store.commit(commit).await;
                     aboard.is_over(target);
                     if may_leave {
-                        crowd.add(self.queue.lock().items.len(), committed.is_on_disk());
+                        crowd.add(self.queue.lock().len(), committed.is_on_disk());
                     }
                     self.land(aboard, committed, target);
                 }
@@ -428,28 +343,22 @@ impl Committer {
         }
     }
 
-    /// Takes as much as fits one commit.
-    fn gather(&self, now: Millis) -> (Option<Batch>, bool) {
-        let mut queue = self.queue.lock();
-        let mut batch = Batch::with_capacity(queue.items.len().min(BATCH_EVENTS));
-        batch.commit.now = now;
-        let (mut events, mut bytes) = (0, 0);
-        while let Some((_, item)) = queue.items.front() {
-            if events > 0 && (events + item.len() > BATCH_EVENTS || bytes + item.bytes() > BATCH_BYTES) {
-                break;
-            }
-            events += item.len();
-            bytes += item.bytes();
-            let (since, item) = queue.items.pop_front().expect("looked at above");
-            batch.add(since, item);
-        }
-        batch.bytes = bytes;
-        ((!batch.answers.is_empty()).then_some(batch), queue.closed)
+    /// The next commit, if there is one, and whether it was the last.
+    fn next(&self, target: &Target) -> (Option<Batch>, bool) {
+        let (batch, closed) = {
+            let mut queue = self.queue.lock();
+            (queue.take(), queue.closed)
+        };
+        let batch = batch.map(|mut batch| {
+            batch.commit.now = target.clock.wall();
+            batch
+        });
+        (batch, closed)
     }
 
     /// A commit begins: takes note of who waits for it.
     fn board(&self, batch: Batch, target: &Target) -> (Commit, Aboard) {
-        let Batch { commit, topics, answers, .. } = batch;
+        let Batch { commit, topics, answers, room } = batch;
         let (started, count, answers) = (Instant::now(), commit.events.len(), Arc::new(Mutex::new(answers)));
         let mut under_way = self.under_way.lock();
         while under_way.front().is_some_and(|answers| answers.strong_count() == 0) {
@@ -460,17 +369,18 @@ impl Committer {
         if target.is_shared {
             topics.iter().for_each(|topic| topic.set_committing(true));
         }
-        (commit, Aboard { started, count, topics, answers })
+        (commit, Aboard { started, count, topics, answers, room })
     }
 
     /// Tells everybody what came of a commit.
     fn land(&self, aboard: Aboard, committed: Committed, target: &Target) {
-        let Aboard { topics, answers, .. } = aboard;
+        let Aboard { topics, answers, room, .. } = aboard;
         let Admission { results, waiters, doubtful } = admit(committed.events, &topics, target);
         if target.is_shared {
             topics.iter().for_each(|topic| topic.set_committing(false));
         }
         let answers = std::mem::take(&mut *answers.lock());
+        drop(room);
         reply(answers, results, committed.records);
         waiters.into_iter().for_each(Waiter::wake);
         if !doubtful.is_empty() {
@@ -535,16 +445,9 @@ impl Committer {
                 .filter(|answer| late(answer.since))
                 .for_each(|answer| answer.fail(&error));
         }
-        let mut behind = Batch::default();
-        {
-            let mut queue = self.queue.lock();
-            while queue.items.front().is_some_and(|(since, _)| late(*since)) {
-                let (since, item) = queue.items.pop_front().expect("looked at above");
-                behind.add(since, item);
-            }
-        }
+        let mut behind = self.queue.lock().take_late(late);
         let error = StoreError::Unavailable("an earlier commit takes too long".into());
-        behind.answers.iter_mut().for_each(|answer| answer.fail(&error));
+        behind.iter_mut().for_each(|answer| answer.fail(&error));
     }
 }
 
@@ -555,6 +458,8 @@ struct Aboard {
     /// The topic of each event.
     topics: Vec<Arc<Topic>>,
     answers: Arc<Answers>,
+    /// Room in the queue, kept until the commit has come to its end.
+    room: Option<OwnedSemaphorePermit>,
 }
 
 impl Aboard {
@@ -573,50 +478,6 @@ fn stopped() -> Error {
     Error::unavailable("the hub is stopping: the event was not stored, try again later")
 }
 
-#[derive(Default)]
-struct Batch {
-    commit: Commit,
-    /// The topic of each event.
-    topics: Vec<Arc<Topic>>,
-    answers: Vec<Answer>,
-    /// Bytes of the events.
-    bytes: usize,
-}
-
-impl Batch {
-    /// With room for so many events.
-    fn with_capacity(events: usize) -> Self {
-        let commit = Commit { events: Vec::with_capacity(events), ..Commit::default() };
-        Self { commit, topics: Vec::with_capacity(events), answers: Vec::with_capacity(events), bytes: 0 }
-    }
-
-    fn add(&mut self, since: Millis, item: Item) {
-        let (to, room) = match item {
-            Item::Event { topic, draft, reply, room } => {
-                let to = Asker::Event(draft.id(), Some(reply));
-                self.topics.push(topic);
-                self.commit.events.push(draft);
-                (to, Some(room))
-            }
-            Item::Events { drafts, reply, room } => {
-                let ids = drafts.iter().map(|(_, draft)| draft.id()).collect();
-                for (topic, draft) in drafts {
-                    self.topics.push(topic);
-                    self.commit.events.push(draft);
-                }
-                (Asker::Events(ids, Some(reply)), Some(room))
-            }
-            Item::Records { mut records, mut epochs, reply } => {
-                let to = Asker::Records(records.len(), Some(reply));
-                self.commit.records.append(&mut records);
-                self.commit.epochs.append(&mut epochs);
-                (to, None)
-            }
-        };
-        self.answers.push(Answer { since, to, room });
-    }
-}
-
 /// What a committed batch led to.
 struct Admission {
     /// Per event: its place, or the error. The id is filled in with the answer.
@@ -624,14 +485,6 @@ struct Admission {
     waiters: Vec<Waiter>,
     /// Topics of which nobody knows what they have got.
     doubtful: BTreeMap<TopicName, Arc<Topic>>,
-}
-
-/// A receipt without its id.
-struct Place {
-    seq: u64,
-    ts: Millis,
-    durable: Durability,
-    duplicate: bool,
 }
 
 /// Brings committed events into the tails, so that whoever is answered finds them there.
@@ -669,48 +522,9 @@ fn admit(events: Vec<StoreResult<Appended>>, topics: &[Arc<Topic>], target: &Tar
         });
     }
     let mut waiters = Vec::new();
-    for (topic, events) in &runs {
-        waiters.append(&mut topic.append(events));
+    for (topic, events) in runs {
         topic.metrics.published.inc_by(events.len() as u64);
-        target.tails.added(topic, events);
+        waiters.append(&mut target.tails.append(topic, events));
     }
     Admission { results, waiters, doubtful }
-}
-
-fn reply(answers: Vec<Answer>, results: Vec<Result<Place>>, records: Vec<StoreResult<()>>) {
-    let (mut results, mut records) = (results.into_iter(), records.into_iter());
-    let mut next = |id: EventId| match results.next() {
-        Some(Ok(Place { seq, ts, durable, duplicate })) => Ok(Receipt { id, seq, ts, durable, duplicate }),
-        Some(Err(error)) => Err(error.with_id(id)),
-        None => Err(Error::internal("the store answered fewer events than it was given").with_id(id)),
-    };
-    let mut told: Vec<Told> = Vec::with_capacity(answers.len());
-    for Answer { to, room, .. } in answers {
-        drop(room);
-        told.push(match to {
-            Asker::Event(id, reply) => Told::Event(reply, next(id)),
-            Asker::Events(ids, reply) => Told::Events(reply, ids.into_iter().map(&mut next).collect()),
-            Asker::Records(count, reply) => {
-                // All of them, before one is looked at: what is left belongs to others.
-                let own: Vec<StoreResult<()>> = records.by_ref().take(count).collect();
-                Told::Records(reply, own.into_iter().collect())
-            }
-        });
-    }
-    // The last one first: who has many under way waits for its first one only, and finds them all when it wakes up.
-    // Whoever went away, or was told before that it takes too long, does not want its answer: nothing to do.
-    for told in told.into_iter().rev() {
-        match told {
-            Told::Event(reply, answer) => drop(reply.map(|reply| reply.send(answer))),
-            Told::Events(reply, answers) => drop(reply.map(|reply| reply.send(answers))),
-            Told::Records(reply, answer) => drop(reply.map(|reply| reply.send(answer))),
-        }
-    }
-}
-
-/// An answer, and who gets it.
-enum Told {
-    Event(Option<oneshot::Sender<Result<Receipt>>>, Result<Receipt>),
-    Events(Option<oneshot::Sender<Vec<Result<Receipt>>>>, Vec<Result<Receipt>>),
-    Records(Option<oneshot::Sender<StoreResult<()>>>, StoreResult<()>),
 }

@@ -382,10 +382,12 @@ impl Engine {
     // ---- publishing ----
 
     /// Checks an event and builds its bytes, once.
-    pub fn draft(self: &Arc<Self>, event: NewEvent) -> Result<(Arc<Topic>, Draft)> {
+    pub fn draft(self: &Arc<Self>, mut event: NewEvent) -> Result<(Arc<Topic>, Draft)> {
         self.check_running()?;
         event.check(self.config.max_payload)?;
         let topic = self.topic(&event.topic, By::User)?;
+        // One name for all events of a topic: they are kept for a while.
+        event.topic = topic.name.clone();
         let now = self.clock.wall();
         let id = event.options.id.unwrap_or_else(|| self.ids.next(now));
         let ts = event.options.ts.unwrap_or(now);
@@ -394,9 +396,11 @@ impl Engine {
         Ok((topic, draft))
     }
 
-    pub async fn publish(self: &Arc<Self>, event: NewEvent) -> Result<Receipt> {
-        let (topic, draft) = self.draft(event)?;
-        self.committer.publish(topic, draft, self.clock.steady()).await
+    /// Puts an event in line, and sets it off.
+    pub fn publish(self: &Arc<Self>, event: NewEvent) -> Result<Submission<Pending>> {
+        let submission = self.submit(event)?;
+        self.committer.nudge();
+        Ok(submission)
     }
 
     /// Puts an event in line. Nobody is woken for it before the committer is nudged.

@@ -55,7 +55,7 @@ pub use hub_proto::{
 pub use position::{Cursor, Position};
 /// The crate whose registry [`BusBuilder::open_with`] takes.
 pub use prometheus_client;
-pub use publish::Publish;
+pub use publish::{Publish, Publishing};
 pub use store::memory::MemoryStore;
 pub use store::{Durability, Health, StoreError};
 pub use subscribe::{ById, Handed, Running, Subscribe, SubscribeGroup, Subscription, Watch, Watched};

@@ -2,9 +2,12 @@
 
 use crate::Millis;
 use crate::bus::Bus;
-use crate::committer::Receipt;
+use crate::committer::{Pending, Receipt};
+use crate::engine::Submission;
 use futures_core::future::BoxFuture;
-use hub_proto::{EventId, NewEvent, Payload, PublishOptions, Result, TopicName};
+use hub_proto::{Error, EventId, NewEvent, Payload, PublishOptions, Result, TopicName};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 /// An event in the making: made by [`Bus::publish`], published by awaiting it.
 #[must_use = "an event is published by awaiting it"]
@@ -71,12 +74,52 @@ impl<'a> Publish<'a> {
 
 impl<'a> IntoFuture for Publish<'a> {
     type Output = Result<Receipt>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
+    type IntoFuture = Publishing<'a>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let Self { bus, topic, payload, options } = self;
-            bus.send(NewEvent { topic: topic?, payload, options }).await
-        })
+        let Self { bus, topic, payload, options } = self;
+        Publishing::new(bus, topic.map(|topic| NewEvent { topic, payload, options }))
+    }
+}
+
+/// An event on its way; its receipt, once it is there. The event is put in line when this is first polled.
+#[must_use = "an event is published by awaiting it"]
+pub struct Publishing<'a> {
+    bus: &'a Bus,
+    state: State,
+}
+
+/// No future of an `async` block: those are moved and put into boxes, for every event.
+enum State {
+    New(Result<NewEvent>),
+    Crowded(BoxFuture<'static, Result<Pending>>),
+    Queued(Pending),
+}
+
+impl<'a> Publishing<'a> {
+    pub(crate) fn new(bus: &'a Bus, event: Result<NewEvent>) -> Self {
+        Self { bus, state: State::New(event) }
+    }
+}
+
+impl Future for Publishing<'_> {
+    type Output = Result<Receipt>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            let next = match &mut self.state {
+                State::New(event) => {
+                    let over = || Err(Error::internal("a publish was polled after its end"));
+                    let event = std::mem::replace(event, over())?;
+                    match self.bus.engine().publish(event)? {
+                        Submission::Queued(pending) => State::Queued(pending),
+                        Submission::Crowded(room) => State::Crowded(room),
+                    }
+                }
+                State::Crowded(room) => State::Queued(ready!(room.as_mut().poll(context))?),
+                State::Queued(pending) => return Pin::new(pending).poll(context),
+            };
+            self.state = next;
+        }
     }
 }

@@ -105,8 +105,8 @@ impl Topic {
         self.tail.lock().last
     }
 
-    /// Adds committed events, oldest first. Answers who waited for them.
-    pub fn append(&self, events: &[Arc<Event>]) -> Vec<Waiter> {
+    /// See [`TailBudget::append`].
+    fn append(&self, events: Vec<Arc<Event>>) -> Vec<Waiter> {
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return Vec::new() };
         debug_assert_eq!(last.seq() - first.seq() + 1, events.len() as u64, "a run has no gaps");
         let mut tail = self.tail.lock();
@@ -119,7 +119,7 @@ impl Topic {
             tail.events.clear();
         }
         tail.last = last.seq();
-        tail.events.extend(events.iter().cloned());
+        tail.events.extend(events);
         std::mem::take(&mut tail.waiting)
     }
 
@@ -153,14 +153,17 @@ impl Topic {
     }
 
     /// Gives memory back: events up to `seq` go.
-    pub fn trim(&self, seq: u64) {
+    fn trim(&self, seq: u64) {
         let mut tail = self.tail.lock();
-        while tail.events.front().is_some_and(|event| event.seq() <= seq) {
-            tail.events.pop_front();
-        }
+        let first = tail.events.front().map_or(0, |event| event.seq());
+        let count = (seq + 1).saturating_sub(first).min(tail.events.len() as u64) as usize;
+        let gone: Vec<Arc<Event>> = tail.events.drain(..count).collect();
         if tail.events.is_empty() {
             tail.events = VecDeque::new();
         }
+        drop(tail);
+        // That takes a while, and nobody has to wait for it.
+        drop(gone);
     }
 
     /// Copies events above `after`, up to a limit; at the end of the log the waiter is kept until the next append.
@@ -216,6 +219,7 @@ struct Runs {
     bytes: usize,
 }
 
+/// Events of a topic that were committed together.
 struct Run {
     topic: Arc<Topic>,
     upto: u64,
@@ -227,15 +231,17 @@ impl TailBudget {
         Self { limit, runs: Mutex::default() }
     }
 
-    /// Accounts for events that were appended, and trims the oldest if it is too much.
-    pub fn added(&self, topic: &Arc<Topic>, events: &[Arc<Event>]) {
-        let Some(last) = events.last() else { return };
-        let bytes = events.iter().map(|event| event.size()).sum();
+    /// Adds committed events to a topic, oldest first, and trims the oldest of all if it is too much. Answers who waited
+    /// for them.
+    pub fn append(&self, topic: &Arc<Topic>, events: Vec<Arc<Event>>) -> Vec<Waiter> {
+        let Some(upto) = events.last().map(|event| event.seq()) else { return Vec::new() };
+        let run = Run { topic: topic.clone(), upto, bytes: events.iter().map(|event| event.size()).sum() };
+        let waiters = topic.append(events);
         let mut trimmed = Vec::new();
         {
             let mut runs = self.runs.lock();
-            runs.bytes += bytes;
-            runs.queue.push_back(Run { topic: topic.clone(), upto: last.seq(), bytes });
+            runs.bytes += run.bytes;
+            runs.queue.push_back(run);
             while runs.bytes > self.limit
                 && let Some(run) = runs.queue.pop_front()
             {
@@ -246,6 +252,7 @@ impl TailBudget {
         for run in trimmed {
             run.topic.trim(run.upto);
         }
+        waiters
     }
 
     /// Lets go of every topic.

@@ -1,7 +1,7 @@
 //! The index of one segment, in memory: what the active segment has, and what a sidecar is made of.
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashMap;
 use hub_proto::{EventId, Key};
 use std::collections::BTreeMap;
 use std::ops::BitOr;
@@ -54,52 +54,83 @@ pub struct IdSlot {
     pub offset: u32,
 }
 
-/// Ids by their hash. In many small tables, because a table that grows is moved as a whole, and commits wait meanwhile.
-#[derive(Clone, Debug)]
+/// Ids by their hash: a list of them, with chains through it of those that share a bucket.
+///
+/// A commit adds many at once, each to a bucket that is far from the last one's and in no cache. Nothing has to be decided
+/// for that, so the processor fetches many of them at a time; a table that looks for a free place waits for each.
+#[derive(Clone, Debug, Default)]
 pub struct Ids {
-    tables: Box<[HashTable<IdSlot>]>,
-    len: usize,
+    links: Vec<Link>,
+    /// The place of the newest link of each bucket, counted from 1. As many as a power of two, or none.
+    buckets: Vec<u32>,
 }
 
-/// A power of two.
-const TABLES: usize = 128;
-
-impl Default for Ids {
-    fn default() -> Self {
-        Self { tables: (0..TABLES).map(|_| HashTable::new()).collect(), len: 0 }
-    }
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    hash: u64,
+    offset: u32,
+    /// The next older one of the same bucket, counted from 1.
+    next: u32,
 }
+
+/// There are at least so many buckets, and so many times more when they are full.
+const BUCKETS: usize = 1024;
+const STEP: usize = 4;
+/// There are never more: chains of a few are as good, and commits wait while links are put into others.
+const MAX_BUCKETS: usize = 1 << 18;
 
 impl Ids {
-    /// The table of a hash: by bits that the table itself makes no use of.
-    fn table(hash: u64) -> usize {
-        (hash >> 40) as usize % TABLES
-    }
-
     /// Adds an id; the same hash may be there.
-    pub fn insert(&mut self, slot: IdSlot) {
-        self.tables[Self::table(slot.hash)].insert_unique(slot.hash, slot, |slot| slot.hash);
-        self.len += 1;
+    pub fn insert(&mut self, IdSlot { hash, offset }: IdSlot) {
+        if self.links.len() >= self.buckets.len() && self.buckets.len() < MAX_BUCKETS {
+            self.spread();
+        }
+        let bucket = self.bucket(hash);
+        let next = std::mem::replace(&mut self.buckets[bucket], self.links.len() as u32 + 1);
+        self.links.push(Link { hash, offset, next });
     }
 
-    /// The ids with a hash.
-    pub fn of(&self, hash: u64) -> impl Iterator<Item = &IdSlot> {
-        self.tables[Self::table(hash)].iter_hash(hash).filter(move |slot| slot.hash == hash)
+    fn bucket(&self, hash: u64) -> usize {
+        hash as usize & (self.buckets.len() - 1)
     }
 
-    /// All ids.
-    pub fn iter(&self) -> impl Iterator<Item = &IdSlot> {
-        self.tables.iter().flatten()
+    /// Makes more buckets.
+    #[cold]
+    fn spread(&mut self) {
+        self.buckets = vec![0; (self.buckets.len() * STEP).max(BUCKETS)];
+        for at in 0..self.links.len() {
+            let bucket = self.bucket(self.links[at].hash);
+            self.links[at].next = std::mem::replace(&mut self.buckets[bucket], at as u32 + 1);
+        }
+    }
+
+    /// The ids with a hash, newest first.
+    pub fn of(&self, hash: u64) -> impl Iterator<Item = IdSlot> {
+        let link = |at: u32| at.checked_sub(1).map(|at| &self.links[at as usize]);
+        let first = if self.buckets.is_empty() { 0 } else { self.buckets[self.bucket(hash)] };
+        let chain = std::iter::successors(link(first), move |last| link(last.next));
+        chain.filter(move |link| link.hash == hash).map(Link::slot)
+    }
+
+    /// All ids, in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = IdSlot> {
+        self.links.iter().map(Link::slot)
     }
 
     /// How many.
     pub fn len(&self) -> usize {
-        self.len
+        self.links.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.links.is_empty()
+    }
+}
+
+impl Link {
+    fn slot(&self) -> IdSlot {
+        IdSlot { hash: self.hash, offset: self.offset }
     }
 }
 
@@ -114,6 +145,26 @@ pub struct TopicIndex {
     pub first_committed: u64,
     /// The commit time of the last record.
     pub last_committed: u64,
+}
+
+impl TopicIndex {
+    fn add(&mut self, item: &Item<'_>) {
+        debug_assert!(self.entries.last().is_none_or(|last| last.seq < item.entry.seq), "in order");
+        if let Some(key) = item.key {
+            let at = self.entries.len() as u32;
+            match self.keys.get_mut(key) {
+                Some(newest) => *newest = at,
+                None => drop(self.keys.insert(key.clone(), at)),
+            }
+        }
+        if !item.entry.flags.has(Flags::PAST) {
+            if self.last_committed == 0 {
+                self.first_committed = item.committed;
+            }
+            self.last_committed = item.committed;
+        }
+        self.entries.push(item.entry);
+    }
 }
 
 /// The index of one segment.
@@ -147,27 +198,22 @@ pub struct Item<'a> {
 impl SegmentIndex {
     /// Adds a record; those of one topic come in the order of their seqs.
     pub fn add(&mut self, item: Item<'_>) {
-        let topic = self.topics.entry(item.topic).or_default();
-        debug_assert!(topic.entries.last().is_none_or(|last| last.seq < item.entry.seq), "in order");
-        if let Some(key) = item.key {
-            let at = topic.entries.len() as u32;
-            match topic.keys.get_mut(key) {
-                Some(newest) => *newest = at,
-                None => drop(topic.keys.insert(key.clone(), at)),
+        self.extend(std::iter::once(item));
+    }
+
+    /// Adds records, in the order of the seqs of each topic.
+    pub fn extend<'a>(&mut self, items: impl Iterator<Item = Item<'a>>) {
+        let mut items = items.peekable();
+        while let Some(number) = items.peek().map(|item| item.topic) {
+            let topic = self.topics.entry(number).or_default();
+            while let Some(item) = items.next_if(|item| item.topic == number) {
+                topic.add(&item);
+                self.ids.insert(IdSlot { hash: item.hash, offset: item.entry.offset });
+                if is_v7(item.id) {
+                    let (low, high) = self.v7.unwrap_or((item.id, item.id));
+                    self.v7 = Some((low.min(item.id), high.max(item.id)));
+                }
             }
-        }
-        if !item.entry.flags.has(Flags::PAST) {
-            if topic.last_committed == 0 {
-                topic.first_committed = item.committed;
-            }
-            topic.last_committed = item.committed;
-        }
-        topic.entries.push(item.entry);
-        let slot = IdSlot { hash: item.hash, offset: item.entry.offset };
-        self.ids.insert(slot);
-        if is_v7(item.id) {
-            let (low, high) = self.v7.unwrap_or((item.id, item.id));
-            self.v7 = Some((low.min(item.id), high.max(item.id)));
         }
     }
 

@@ -9,10 +9,11 @@
 
 use crate::disk::Wait;
 use crate::format::entry::Mark;
-use crate::plan::{Batch, Chunk, Open, Refused, Reply};
+use crate::index::Item;
+use crate::plan::{Batch, Chunk, New, Open, Refused, Reply, Touched};
 use crate::segment::{Index, Segment};
 use crate::shared::{Shared, explain};
-use crate::writer::{Writer, add};
+use crate::writer::Writer;
 use hub_core::store::{Committed, StoreError, StoreResult};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -388,9 +389,11 @@ impl Chunk {
             // it for one that is not there would go on behind it.
             let mut index = segment.index.write();
             if let Index::Open(index) = &mut *index {
-                for new in &self.news {
-                    add(index, self.touched[new.touched].topic.number, &new.event, new.hash, new.offset);
-                }
+                index.extend(self.news.iter().map(|new| {
+                    let Touched { topic, committed, .. } = &self.touched[new.touched];
+                    let New { entry, id, hash, ref key, .. } = *new;
+                    Item { topic: topic.number, entry, id, hash, key: key.as_ref(), committed: *committed }
+                }));
             }
             for touched in self.touched.iter().filter(|touched| touched.events > 0) {
                 {

@@ -3,15 +3,15 @@
 
 use crate::catalog::Topic;
 use crate::disk::Wait;
-use crate::format::entry::{Cleaned, EVENT_OVERHEAD, MARK};
+use crate::format::entry::{Cleaned, EVENT_OVERHEAD, MARK, place_of};
 use crate::format::frame;
-use crate::index::{id_hash, is_v7};
+use crate::index::{Entry, Flags, id_hash, is_v7};
 use crate::lookup::{self, Failed, Found};
 use crate::segment::{Index, Segment};
 use crate::writer::Writer;
 use hub_core::Millis;
 use hub_core::store::{Appended, Commit, Committed, Durability, Record, StoreError, StoreResult};
-use hub_proto::{Draft, Event, EventId, TopicName};
+use hub_proto::{Draft, Event, EventId, Key, TopicName};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -126,20 +126,20 @@ pub struct Touched {
     pub bytes: u64,
     /// Seqs that may have been seen when the power fails.
     pub reserved: u64,
-    /// That has to be written down.
-    reserve: bool,
 }
 
-/// An event that gets a place.
+/// An event that gets a place: what the index is told of it.
 pub struct New {
     /// Its topic: an index into [`Chunk::touched`].
     pub touched: usize,
-    /// The event.
-    pub event: Arc<Event>,
-    /// The hash of its id.
+    /// Its place.
+    pub entry: Entry,
+    /// Its id.
+    pub id: EventId,
+    /// The hash of that.
     pub hash: u64,
-    /// Where its frame begins.
-    pub offset: u32,
+    /// Its key, if it counts for the state of that.
+    pub key: Option<Key>,
 }
 
 /// Where a topic is once everything that is planned is written.
@@ -158,11 +158,19 @@ pub struct Ahead {
 /// What a topic has of an id: seq, time, and whether it is the same event.
 type Known = Option<(u64, Millis, bool)>;
 
-/// What was found of an event's id.
-struct Looked {
-    /// The hash of the id, if the topic is there.
-    hash: Option<u64>,
-    known: StoreResult<Known>,
+/// An event that readers do not see yet.
+pub struct Unseen {
+    /// The number of its topic.
+    number: u32,
+    /// The hash of its id.
+    hash: u64,
+    event: Arc<Event>,
+}
+
+impl Unseen {
+    fn is(&self, number: u32, id: EventId) -> bool {
+        self.number == number && self.event.id() == id
+    }
 }
 
 impl Batch {
@@ -215,33 +223,38 @@ impl Writer {
         Ok(())
     }
 
-    /// Looks ids up that may be in the log; `None` if that needs the disk.
-    fn look_up(&self, events: &[Draft], wait: Wait) -> Option<Vec<Looked>> {
-        let (mut looked, mut doubtful) = (Vec::with_capacity(events.len()), Vec::new());
+    /// Looks ids up that may be in the log. Answers what is known of them, each with the place of its event in the batch; the
+    /// other events are new. `None` if that needs the disk.
+    fn look_up(&self, events: &[Draft], wait: Wait) -> Option<Vec<(usize, StoreResult<Known>)>> {
+        let mut newest = self.newest;
+        // Most ids are made by the hub, and newer than any before: there is nothing to look up.
+        let old = events.iter().enumerate().filter(|(_, draft)| !is_newer(draft.id(), &mut newest));
+        let (mut looked, mut doubtful) = (Vec::new(), Vec::new());
         {
-            // Most ids are newer than any segment that is sealed, and not in this one: one look under one lock.
+            // Of the others most are newer than any segment that is sealed, and not in this one: one look under one lock.
             let active = self.open.segment.index.read();
             let mut run: Option<(&TopicName, Option<Arc<Topic>>)> = None;
-            for (at, draft) in events.iter().enumerate() {
+            for (at, draft) in old {
                 let topic = match &run {
                     Some((name, topic)) if *name == draft.topic() => topic,
                     _ => &run.insert((draft.topic(), self.shared.catalog.named(draft.topic()))).1,
                 };
-                let hash = topic.as_ref().map(|topic| id_hash(self.shared.seed, topic.number, draft.id()));
-                looked.push(Looked { hash, known: Ok(None) });
-                let (Some(topic), Some(hash)) = (topic, hash) else { continue };
+                looked.push((at, Ok(None)));
+                let Some(topic) = topic else { continue };
+                let hash = id_hash(self.shared.seed, topic.number, draft.id());
                 match &*active {
                     Index::Open(index)
                         if !self.may_be_sealed(draft.id()) && index.ids.of(hash).next().is_none() => {}
-                    _ => doubtful.push((at, topic.clone(), hash)),
+                    _ => doubtful.push((looked.len() - 1, topic.clone(), hash)),
                 }
             }
         }
         if wait == Wait::No && doubtful.len() * self.shared.segments().len() > LOOKUPS {
             return None;
         }
-        for (at, topic, hash) in doubtful {
-            looked[at].known = match self.find(&topic, &events[at], hash, wait) {
+        for (place, topic, hash) in doubtful {
+            let (at, known) = &mut looked[place];
+            *known = match self.find(&topic, &events[*at], hash, wait) {
                 Err(Failed::WouldBlock) if wait == Wait::No => return None,
                 found => found.map_err(StoreError::from),
             };
@@ -282,7 +295,7 @@ impl Writer {
     fn is_full(&self, room: u64) -> bool {
         let Open { segment, .. } = &self.open;
         let records = match &*segment.index.read() {
-            Index::Open(index) => index.len() + self.ids.len(),
+            Index::Open(index) => index.len() + self.unseen.len(),
             Index::Sealed(_) => return true,
         };
         let options = &self.shared.options;
@@ -292,9 +305,10 @@ impl Writer {
     }
 
     /// Gives every new event its place, and writes the frames.
-    fn lay_out(&mut self, batch: Batch, looked: Vec<Looked>, reply: Reply) {
+    fn lay_out(&mut self, batch: Batch, looked: Vec<(usize, StoreResult<Known>)>, reply: Reply) {
         let mut frames = std::mem::take(&mut self.open.frames);
         self.lay_out_rest(&batch, &mut frames);
+        self.open.frames = frames;
         let Batch { commit: Commit { now, events, records, .. }, cleaned, jumps, opened, closed } = batch;
         let results = Vec::with_capacity(events.len());
         let sync = opened || closed || !records.is_empty() || !cleaned.is_empty() || !jumps.is_empty();
@@ -302,32 +316,26 @@ impl Writer {
         let mut chunk =
             Chunk { touched, news, results, records, recorded, cleaned, jumps, sync, closed, reply };
         self.serial += 1;
-        let mut at: Option<usize> = None;
-        for (draft, looked) in events.into_iter().zip(looked) {
-            let touched = match at {
-                Some(at) if chunk.touched[at].topic.name == *draft.topic() => at,
+        let mut looked = looked.into_iter().peekable();
+        let mut touched: Option<usize> = None;
+        for (at, draft) in events.into_iter().enumerate() {
+            let place = match touched {
+                Some(place) if chunk.touched[place].topic.name == *draft.topic() => place,
                 _ => self.touch(&mut chunk, draft.topic()),
             };
-            at = Some(touched);
-            let result = self.place(&mut chunk, touched, draft, looked, now);
+            touched = Some(place);
+            let known = looked.next_if(|(looked, _)| *looked == at).map(|(_, known)| known);
+            let result = self.place(&mut chunk, place, draft, known, now);
             chunk.results.push(result);
         }
-        let seal = self.open.segment.seal;
         for touched in chunk.touched.iter().filter(|touched| touched.events > 0) {
-            let number = touched.topic.number;
-            if self.named.insert(number) {
-                seal.topic(&mut frames, number, &touched.topic.name);
-            }
-            if touched.reserve {
-                seal.reserved(&mut frames, number, touched.reserved);
+            if let Some(ahead) = self.ahead.get_mut(&touched.topic.name) {
+                let Touched { last, committed, reserved, .. } = *touched;
+                (ahead.last, ahead.committed, ahead.reserved) = (last, committed, reserved);
+                ahead.is_new = false;
+                ahead.unseen += touched.events as usize;
             }
         }
-        for new in &mut chunk.news {
-            new.offset = (self.open.start + frames.len() as u64) as u32;
-            let topic = chunk.touched[new.touched].topic.number;
-            seal.event(&mut frames, topic, new.event.committed(), new.event.json());
-        }
-        self.open.frames = frames;
         self.open.chunks.push(chunk);
     }
 
@@ -379,17 +387,17 @@ impl Writer {
             events: 0,
             bytes: 0,
             reserved,
-            reserve: false,
         });
         chunk.touched.len() - 1
     }
 
+    /// Gives an event its place, if it is new, and writes its frame. `known` is what is known of its id, if it may be.
     fn place(
         &mut self,
         chunk: &mut Chunk,
         at: usize,
         draft: Draft,
-        looked: Looked,
+        known: Option<StoreResult<Known>>,
         now: Millis,
     ) -> StoreResult<Appended> {
         let relaxed = draft.relaxed();
@@ -399,33 +407,39 @@ impl Writer {
             return Err(StoreError::Unavailable(what));
         }
         let touched = &mut chunk.touched[at];
-        let number = touched.topic.number;
-        if let Some(first) = self.ids.get(&(number, draft.id())) {
-            let same = first.same_content(draft.key().map(|key| &**key), draft.payload());
-            return Ok(Appended::Known { seq: first.seq(), ts: first.ts(), same, durability });
+        let (number, id) = (touched.topic.number, draft.id());
+        let hash = id_hash(self.shared.seed, number, id);
+        if let Some(known) = known {
+            if let Some(Unseen { event: first, .. }) = self.unseen.find(hash, |unseen| unseen.is(number, id))
+            {
+                let same = first.same_content(draft.key().map(|key| &**key), draft.payload());
+                return Ok(Appended::Known { seq: first.seq(), ts: first.ts(), same, durability });
+            }
+            if let Some((seq, ts, same)) = known? {
+                return Ok(Appended::Known { seq, ts, same, durability });
+            }
         }
-        if let Some((seq, ts, same)) = looked.known? {
-            return Ok(Appended::Known { seq, ts, same, durability });
+        let Open { segment, start, frames, .. } = &mut self.open;
+        if touched.events == 0 && self.named.insert(number) {
+            segment.seal.topic(frames, number, &touched.topic.name);
         }
         touched.last += 1;
         touched.committed = touched.committed.max(now);
         if relaxed && touched.last > touched.reserved {
             touched.reserved = touched.last + self.shared.options.reserve;
-            touched.reserve = true;
+            segment.seal.reserved(frames, number, touched.reserved);
+            chunk.sync = true;
         }
-        chunk.sync |= !relaxed || touched.reserve;
+        chunk.sync |= !relaxed;
         let event = Arc::new(draft.commit(touched.last, touched.committed));
         touched.events += 1;
         touched.bytes += event.json().len() as u64;
-        if let Some(ahead) = self.ahead.get_mut(&touched.topic.name) {
-            (ahead.last, ahead.committed, ahead.reserved) =
-                (touched.last, touched.committed, touched.reserved);
-            ahead.is_new = false;
-            ahead.unseen += 1;
-        }
-        self.ids.insert((number, event.id()), event.clone());
-        let hash = looked.hash.unwrap_or_else(|| id_hash(self.shared.seed, number, event.id()));
-        chunk.news.push(New { touched: at, event: event.clone(), hash, offset: 0 });
+        let entry = place_of(&event, (*start + frames.len() as u64) as u32);
+        segment.seal.event(frames, number, event.committed(), event.json());
+        let key = event.key().filter(|_| entry.flags.has(Flags::KEYED)).cloned();
+        chunk.news.push(New { touched: at, entry, id, hash, key });
+        is_newer(id, &mut self.newest);
+        self.unseen.insert_unique(hash, Unseen { number, hash, event: event.clone() }, |unseen| unseen.hash);
         Ok(Appended::New { event, durability })
     }
 
@@ -448,13 +462,16 @@ impl Writer {
         }
         if self.open.chunks.is_empty() {
             // There was nothing else.
-            self.ids.clear();
+            self.unseen.clear();
             self.ahead.clear();
             return;
         }
         for chunk in &open.chunks {
             for new in &chunk.news {
-                self.ids.remove(&(chunk.touched[new.touched].topic.number, new.event.id()));
+                let number = chunk.touched[new.touched].topic.number;
+                if let Ok(unseen) = self.unseen.find_entry(new.hash, |unseen| unseen.is(number, new.id)) {
+                    unseen.remove();
+                }
             }
             for touched in &chunk.touched {
                 let name = &touched.topic.name;
@@ -471,8 +488,17 @@ impl Writer {
     /// What was planned will not come: neither what was on its way nor what follows it. Answers what follows.
     pub fn forget(&mut self) -> Vec<Chunk> {
         self.ahead.clear();
-        self.ids.clear();
+        self.unseen.clear();
         self.open.frames.clear();
         std::mem::take(&mut self.open.chunks)
     }
+}
+
+/// Whether an id is newer than any before it, which it can be only if its time is in it.
+fn is_newer(id: EventId, newest: &mut Option<EventId>) -> bool {
+    let newer = is_v7(id) && newest.is_none_or(|newest| id > newest);
+    if newer {
+        *newest = Some(id);
+    }
+    newer
 }

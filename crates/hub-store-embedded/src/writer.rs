@@ -10,13 +10,13 @@ use crate::format::frame::Seal;
 use crate::format::header::{self, Header};
 use crate::index::{Item, SegmentIndex, id_hash};
 use crate::keeper::{self, Job};
-use crate::plan::{Ahead, Open};
+use crate::plan::{Ahead, Open, Unseen};
 use crate::rebuild;
 use crate::segment::{Index, Segment, SegmentId};
 use crate::shared::{Shared, Tail};
 use bytes::Bytes;
 use foldhash::fast::RandomState;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::{HashMap, HashSet, HashTable};
 use hub_proto::{Event, EventId, TopicName};
 use std::hash::BuildHasher;
 use std::io;
@@ -32,14 +32,16 @@ pub struct Writer {
     pub(crate) named: HashSet<u32, RandomState>,
     /// The highest id v7 in any segment but the one that is written to.
     pub(crate) v7_before: Option<EventId>,
+    /// The highest of all that were planned or read: what is higher is new.
+    pub(crate) newest: Option<EventId>,
     /// What is planned and not on its way to the disk yet.
     pub(crate) open: Open,
     /// A buffer for the frames of another commit, so that it need not grow from nothing.
     pub(crate) spare: Vec<u8>,
     /// Topics with events that readers do not see yet.
     pub(crate) ahead: HashMap<TopicName, Ahead, RandomState>,
-    /// Those events.
-    pub(crate) ids: HashMap<(u32, EventId), Arc<Event>, RandomState>,
+    /// Those events, by the hash of their ids.
+    pub(crate) unseen: HashTable<Unseen>,
     /// Counts batches.
     pub(crate) serial: u64,
 }
@@ -51,21 +53,16 @@ impl Writer {
             let tail = shared.tail();
             Open::at(tail.segment.clone(), tail.end)
         };
-        let (spare, ahead, ids) = Default::default();
-        let mut writer = Self { shared, keeper, named, v7_before: None, open, spare, ahead, ids, serial: 0 };
-        let segments = writer.shared.segments();
-        for segment in segments.iter().take(segments.len().saturating_sub(1)) {
-            writer.note_v7(segment);
-        }
-        writer
-    }
-
-    fn note_v7(&mut self, segment: &Segment) {
-        let v7 = match &*segment.index.read() {
-            Index::Open(index) => index.v7,
-            Index::Sealed(sidecar) => sidecar.v7(),
+        let segments = shared.segments();
+        let (active, sealed) = match segments.split_last() {
+            Some((active, sealed)) => {
+                (highest_v7(active), sealed.iter().filter_map(|segment| highest_v7(segment)).max())
+            }
+            None => (None, None),
         };
-        self.v7_before = self.v7_before.max(v7.map(|(_, high)| high));
+        let (v7_before, newest) = (sealed, sealed.max(active));
+        let (spare, ahead, unseen) = Default::default();
+        Self { shared, keeper, named, v7_before, newest, open, spare, ahead, unseen, serial: 0 }
     }
 
     /// Seals the segment and begins the next one.
@@ -121,7 +118,7 @@ impl Writer {
 
     /// Goes over to the next segment. `before` is the last commit that the sealed one counts, `number` the last of all.
     fn enter(&mut self, next: Begun, before: u64, number: u64, sealed: Arc<Segment>) {
-        self.note_v7(&sealed);
+        self.v7_before = self.v7_before.max(highest_v7(&sealed));
         self.named.clear();
         let image = self.shared.image(sealed.id.number(), before);
         *self.shared.tail() = Tail::at(next.segment.clone(), next.spare, number, next.segment.len());
@@ -194,10 +191,19 @@ impl Writer {
     }
 }
 
+/// The highest id v7 of a segment.
+fn highest_v7(segment: &Segment) -> Option<EventId> {
+    let v7 = match &*segment.index.read() {
+        Index::Open(index) => index.v7,
+        Index::Sealed(sidecar) => sidecar.v7(),
+    };
+    v7.map(|(_, high)| high)
+}
+
 /// More than a topic's frame takes.
 const ROOM_FOR_NAMES: u64 = 512;
 
-pub fn add(index: &mut SegmentIndex, topic: u32, event: &Event, hash: u64, offset: u32) {
+fn add(index: &mut SegmentIndex, topic: u32, event: &Event, hash: u64, offset: u32) {
     let entry = place_of(event, offset);
     let key = event.key().filter(|_| entry.flags.has(crate::index::Flags::KEYED));
     index.add(Item { topic, entry, id: event.id(), hash, key, committed: event.committed() });

@@ -159,8 +159,7 @@ async fn catch_up(engine: Arc<Engine>, name: TopicName, seq: u64) {
         match engine.store.read(&name, last, BLOCK).await {
             Ok(events) if !events.is_empty() => {
                 for run in events.chunk_by(|a, b| a.seq() + 1 == b.seq()) {
-                    let waiters = topic.append(run);
-                    engine.tails.added(&topic, run);
+                    let waiters = engine.tails.append(&topic, run.to_vec());
                     waiters.into_iter().for_each(Waiter::wake);
                 }
             }

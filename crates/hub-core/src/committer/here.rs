@@ -79,7 +79,7 @@ impl Committer {
             }
         };
         while !crowd.is_gone() {
-            let (batch, closed) = self.gather(target.clock.wall());
+            let (batch, closed) = self.next(target);
             let Some(batch) = batch else {
                 waits = false;
                 if before.is_some() {
@@ -93,7 +93,7 @@ impl Committer {
             };
             let waiting = if std::mem::replace(&mut waits, true) { batch.answers.len() } else { 0 };
             crowd.add(waiting, before.is_some());
-            let large = batch.bytes >= LARGE_BYTES;
+            let large = batch.bytes() >= LARGE_BYTES;
             let (commit, aboard) = self.board(batch, target);
             if self.idle.swap(false, SeqCst) {
                 self.began.notify_one();
@@ -125,7 +125,7 @@ impl Committer {
     /// Waits for something to commit; whether there was nothing.
     fn is_idle(&self) -> bool {
         let mut queue = self.queue.lock();
-        let waits = queue.items.is_empty() && !queue.closed;
-        waits && self.ready.wait_for(&mut queue, PATIENCE).timed_out() && queue.items.is_empty()
+        let waits = queue.is_empty() && !queue.closed;
+        waits && self.ready.wait_for(&mut queue, PATIENCE).timed_out() && queue.is_empty()
     }
 }

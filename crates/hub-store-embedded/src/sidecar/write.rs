@@ -36,7 +36,7 @@ pub fn encode(index: &SegmentIndex, nonce: u64, covered: u64) -> Vec<u8> {
         out.bytes.extend_from_slice(key.as_bytes());
     }
     out.end(TEXTS);
-    let mut ids: Vec<_> = index.ids.iter().copied().collect();
+    let mut ids: Vec<_> = index.ids.iter().collect();
     ids.sort_unstable_by_key(|slot| (slot.hash, slot.offset));
     for slot in &ids {
         out.bytes.put_u64(slot.hash);

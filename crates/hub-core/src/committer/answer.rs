@@ -1,0 +1,107 @@
+//! Those who wait for a commit, and what they are told.
+
+use super::Receipt;
+use crate::Millis;
+use crate::store::{Durability, StoreError, StoreResult};
+use hub_proto::{Error, EventId, Result};
+use tokio::sync::oneshot;
+
+/// Somebody who is to be answered once a batch is committed.
+pub struct Answer {
+    /// When the publisher came.
+    pub since: Millis,
+    pub to: Asker,
+    /// Room in the queue that it has.
+    pub bytes: usize,
+}
+
+/// One who asked; `None` once it was answered.
+pub enum Asker {
+    Event(EventId, Option<oneshot::Sender<Result<Receipt>>>),
+    Events(Vec<EventId>, Option<oneshot::Sender<Vec<Result<Receipt>>>>),
+    Records(usize, Option<oneshot::Sender<StoreResult<()>>>),
+}
+
+impl Asker {
+    /// How many events it has asked for.
+    pub fn events(&self) -> usize {
+        match self {
+            Self::Event(..) => 1,
+            Self::Events(ids, _) => ids.len(),
+            Self::Records(..) => 0,
+        }
+    }
+
+    /// How many records.
+    pub fn records(&self) -> usize {
+        match self {
+            Self::Event(..) | Self::Events(..) => 0,
+            Self::Records(count, _) => *count,
+        }
+    }
+}
+
+impl Answer {
+    /// Says that the outcome is not known, to one who was not answered yet.
+    pub fn fail(&mut self, error: &StoreError) {
+        let unknown = |id: EventId| Error::unavailable(unknown_outcome(error)).with_id(id);
+        // Whoever went away does not want its answer: nothing to do.
+        match &mut self.to {
+            Asker::Event(id, reply) => drop(reply.take().map(|reply| reply.send(Err(unknown(*id))))),
+            Asker::Events(ids, reply) => {
+                let answers = ids.iter().map(|&id| Err(unknown(id)));
+                drop(reply.take().map(|reply| reply.send(answers.collect())));
+            }
+            Asker::Records(_, reply) => drop(reply.take().map(|reply| reply.send(Err(error.clone())))),
+        }
+    }
+}
+
+/// A receipt without its id.
+pub struct Place {
+    pub seq: u64,
+    pub ts: Millis,
+    pub durable: Durability,
+    pub duplicate: bool,
+}
+
+impl Place {
+    fn receipt(self, id: EventId) -> Receipt {
+        let Self { seq, ts, durable, duplicate } = self;
+        Receipt { id, seq, ts, durable, duplicate }
+    }
+}
+
+/// Tells everybody what came of a commit, given what came of each event and record.
+pub fn reply(answers: Vec<Answer>, mut places: Vec<Result<Place>>, mut records: Vec<StoreResult<()>>) {
+    let asked = answers.iter().map(|answer| answer.to.events()).sum();
+    places.resize_with(asked, || Err(Error::internal("the store answered fewer events than it was given")));
+    let told = |(id, place): (EventId, Result<Place>)| match place {
+        Ok(place) => Ok(place.receipt(id)),
+        Err(error) => Err(error.with_id(id)),
+    };
+    // The last one first: who has many under way waits for its first one only, and finds them all when it wakes up.
+    // Whoever went away, or was told before that it takes too long, does not want its answer: nothing to do.
+    for Answer { to, .. } in answers.into_iter().rev() {
+        let rest = places.len() - to.events();
+        match to {
+            Asker::Event(id, reply) => {
+                let told = places.pop().map(|place| told((id, place)));
+                drop(reply.zip(told).map(|(reply, told)| reply.send(told)));
+            }
+            Asker::Events(ids, reply) => {
+                let told = ids.into_iter().zip(places.drain(rest..)).map(told).collect();
+                drop(reply.map(|reply| reply.send(told)));
+            }
+            Asker::Records(count, reply) => {
+                let told = records.split_off(records.len().saturating_sub(count));
+                drop(reply.map(|reply| reply.send(told.into_iter().collect())));
+            }
+        }
+    }
+}
+
+/// What a publisher hears when nobody knows what became of its event.
+pub fn unknown_outcome(error: &StoreError) -> String {
+    format!("{error}; whether the event was stored is unknown, sending it again with the same id is safe")
+}
