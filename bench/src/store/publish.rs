@@ -12,8 +12,9 @@ use hub_core::{Bus, Config, TopicDurability, TopicName, TopicSettings};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Events before the first run: as many as the bus keeps in memory, so that none of the runs has to ask the system for it.
-pub const WARM: usize = 100_000;
+/// Events before the first run: two segments and a bit. From then on a hub does with the memory that it has, for its newest
+/// events as for its indexes, and need not ask the system for more.
+pub const WARM: usize = 900_000;
 /// Events of each run: together they stay within one segment.
 const EVENTS: [usize; 4] = [8_000, 40_000, 80_000, 120_000];
 /// At least so much of the limit.

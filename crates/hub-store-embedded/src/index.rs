@@ -112,6 +112,12 @@ impl Ids {
         chain.filter(move |link| link.hash == hash).map(Link::slot)
     }
 
+    /// Takes them out; their memory stays.
+    fn clear(&mut self) {
+        self.links.clear();
+        self.buckets.fill(0);
+    }
+
     /// All ids, in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = IdSlot> {
         self.links.iter().map(Link::slot)
@@ -176,7 +182,12 @@ pub struct SegmentIndex {
     pub ids: Ids,
     /// The lowest and the highest of the ids that are UUIDs v7: what the hub makes is outside of what is old.
     pub v7: Option<(EventId, EventId)>,
+    /// Memory for entries of topics to come, the largest last.
+    spare: Vec<Vec<Entry>>,
 }
+
+/// Memory for fewer entries is not kept.
+const SPARE_ENTRIES: usize = 4096;
 
 /// A record, for the index.
 #[derive(Clone, Copy, Debug)]
@@ -205,7 +216,10 @@ impl SegmentIndex {
     pub fn extend<'a>(&mut self, items: impl Iterator<Item = Item<'a>>) {
         let mut items = items.peekable();
         while let Some(number) = items.peek().map(|item| item.topic) {
-            let topic = self.topics.entry(number).or_default();
+            let topic = self.topics.entry(number).or_insert_with(|| {
+                let entries = self.spare.pop().unwrap_or_default();
+                TopicIndex { entries, ..TopicIndex::default() }
+            });
             while let Some(item) = items.next_if(|item| item.topic == number) {
                 topic.add(&item);
                 self.ids.insert(IdSlot { hash: item.hash, offset: item.entry.offset });
@@ -215,6 +229,16 @@ impl SegmentIndex {
                 }
             }
         }
+    }
+
+    /// Takes everything out. Its memory stays, for as many records: commits do not wait for more to be found.
+    pub fn clear(&mut self) {
+        let entries = self.topics.drain().map(|(_, topic)| topic.entries);
+        let mut spare: Vec<_> = entries.filter(|entries| entries.capacity() >= SPARE_ENTRIES).collect();
+        spare.sort_unstable_by_key(Vec::capacity);
+        spare.iter_mut().for_each(Vec::clear);
+        self.ids.clear();
+        (self.spare, self.v7) = (spare, None);
     }
 
     /// How many records it has.
@@ -243,4 +267,51 @@ pub fn id_hash(seed: u64, topic: u32, id: EventId) -> u64 {
     };
     let first = fold((id as u64) ^ seed, 0x9e37_79b9_7f4a_7c15 ^ u64::from(topic));
     fold(((id >> 64) as u64) ^ first, 0xd6e8_feb8_6659_fd93 ^ seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ids_are_found_by_their_hashes_also_when_those_collide(
+            // Few hashes, of which many share a bucket.
+            hashes in prop::collection::vec((0u64..40, 0u64..40).prop_map(|(high, low)| high << 40 | low), 0..200),
+        ) {
+            let mut ids = Ids::default();
+            for (hash, offset) in hashes.iter().zip(0..) {
+                ids.insert(IdSlot { hash: *hash, offset });
+            }
+            for hash in hashes.iter().copied().chain([u64::MAX]) {
+                let mut found: Vec<u32> = ids.of(hash).map(|slot| slot.offset).collect();
+                found.reverse();
+                let there = hashes.iter().zip(0..).filter(|(other, _)| **other == hash);
+                prop_assert_eq!(found, there.map(|(_, offset)| offset).collect::<Vec<u32>>());
+            }
+        }
+    }
+
+    #[test]
+    fn ids_are_found_while_there_come_to_be_more_buckets_and_when_there_are_enough() {
+        let (mut ids, count) = (Ids::default(), MAX_BUCKETS as u32 * 2 + 5);
+        let hash = |n: u32| id_hash(1, 2, EventId::derived(&[&(n / 2).to_be_bytes()]));
+        let hashes: Vec<u64> = (0..count).step_by(2).map(hash).collect();
+        for n in 0..count {
+            ids.insert(IdSlot { hash: hashes[n as usize / 2], offset: n });
+            if n.is_power_of_two() || n + 1 == count {
+                let some = (0..=n).step_by((n as usize / 50).max(1));
+                for m in some {
+                    let found: Vec<u32> = ids.of(hashes[m as usize / 2]).map(|slot| slot.offset).collect();
+                    assert!(
+                        found.contains(&m) && found.iter().all(|offset| offset / 2 == m / 2),
+                        "{m} of {n}"
+                    );
+                }
+            }
+        }
+        assert_eq!((ids.len(), ids.buckets.len()), (count as usize, MAX_BUCKETS));
+        assert!(ids.iter().map(|slot| slot.offset).eq(0..count));
+    }
 }

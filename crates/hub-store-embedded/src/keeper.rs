@@ -3,12 +3,13 @@
 
 use crate::disk::Wait;
 use crate::format::header;
-use crate::manifest::{self, Copy, Manifest, write_file};
+use crate::manifest::{self, Copy, Manifest, STRIDE, write_file};
 use crate::options::Threads;
 use crate::rewrite::{self, Written};
 use crate::segment::{Index, Segment, SegmentId};
 use crate::shared::{Prepared, Shared, explain};
 use crate::sidecar::{self, Sidecar, SidecarError};
+use crate::slice;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
@@ -24,10 +25,8 @@ const WAITING: usize = 2;
 const NICE: i32 = 10;
 /// When upkeep failed, it is tried again after this.
 const RETRY: Duration = Duration::from_secs(1);
-/// Zeros written at once when a segment is prepared.
-const STRIDE: u64 = 1 << 20;
-/// Between two of those the disk is left to the commits for this long.
-const REST: Duration = Duration::from_millis(1);
+/// Between two steps of what is written the disk is left to the commits for this long.
+const REST: Duration = Duration::from_micros(250);
 
 /// What the keeper is asked for.
 pub enum Job {
@@ -109,6 +108,8 @@ impl Keeper {
     pub fn run(mut self, jobs: &Receiver<Job>) {
         // Nobody waits for it: whoever commits or reads comes first. Without the right to that it works all the same.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
+        // And need not wait until it has had its share.
+        slice::shorten();
         let mut again = true;
         loop {
             let job = if again { jobs.recv_timeout(RETRY) } else { jobs.recv().map_err(Into::into) };
@@ -306,7 +307,11 @@ pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<()> {
     let sidecar = Sidecar::open(shared.disk.open(&name)?, segment.nonce, end).map_err(bad)?;
     // While its bytes are in memory.
     sidecar.verify(Wait::Yes).map_err(bad)?;
-    *segment.index.write() = Index::Sealed(sidecar);
+    let index = std::mem::replace(&mut *segment.index.write(), Index::Sealed(sidecar));
+    if let Index::Open(mut index) = index {
+        index.clear();
+        *shared.spare_index.lock() = Some(index);
+    }
     Ok(())
 }
 
@@ -330,10 +335,10 @@ pub fn prepare(shared: &Shared, number: u64, bytes: u64, rest: impl Fn()) -> io:
     }
     let file = shared.disk.create(&name)?;
     let fill = || {
-        let zeros = vec![0; STRIDE.min(bytes) as usize];
+        let zeros = vec![0; (STRIDE as u64).min(bytes) as usize];
         let mut at = 0;
         while at < bytes {
-            let stride = STRIDE.min(bytes - at);
+            let stride = (STRIDE as u64).min(bytes - at);
             file.write_at(&zeros[..stride as usize], at)?;
             at += stride;
             file.sync()?;

@@ -171,7 +171,7 @@ impl Manifest {
 }
 
 /// Bytes written and synced at once: what commits sync meanwhile has to wait behind it.
-const STRIDE: usize = 1 << 20;
+pub const STRIDE: usize = 256 << 10;
 
 /// Writes a file so that it is there as a whole, or as it was before.
 pub fn write_file(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<()> {

@@ -35,6 +35,8 @@ pub struct Shared {
     pub unsynced: Condvar,
     /// The next segment, ready to be written to.
     pub prepared: Mutex<Option<Prepared>>,
+    /// The memory of an index that was sealed.
+    pub spare_index: Mutex<Option<SegmentIndex>>,
     /// Nothing is taken any more.
     pub closed: AtomicBool,
     /// The number of the next kept segment.
@@ -125,6 +127,7 @@ impl Shared {
             tail: OnceLock::new(),
             unsynced: Condvar::new(),
             prepared: Mutex::default(),
+            spare_index: Mutex::default(),
             closed: AtomicBool::new(false),
             next_kept: AtomicU64::new(1),
             lock: Mutex::new(Some(lock)),
@@ -233,9 +236,14 @@ impl Shared {
         StoreError::Unavailable(format!("{what} in {}: {}", self.disk.place(), explain(error)))
     }
 
-    /// An empty index, of a segment that is begun.
+    /// An empty index.
     pub fn empty_index() -> Index {
         Index::Open(SegmentIndex::default())
+    }
+
+    /// An empty index for a segment that is begun, with the memory of one that was sealed.
+    pub fn next_index(&self) -> Index {
+        Index::Open(self.spare_index.lock().take().unwrap_or_default())
     }
 }
 

@@ -279,7 +279,7 @@ fn begin_with(
     shared.disk.rename(&format!("{id}.new"), &id.to_string())?;
     shared.disk.sync_names()?;
     let spare = shared.disk.open(&id.to_string())?;
-    let segment = Arc::new(Segment::new(id, file, nonce, bytes.len() as u64, Shared::empty_index()));
+    let segment = Arc::new(Segment::new(id, file, nonce, bytes.len() as u64, shared.next_index()));
     Ok(Begun { segment, spare })
 }
 

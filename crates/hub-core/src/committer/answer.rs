@@ -105,3 +105,56 @@ pub fn reply(answers: Vec<Answer>, mut places: Vec<Result<Place>>, mut records: 
 pub fn unknown_outcome(error: &StoreError) -> String {
     format!("{error}; whether the event was stored is unknown, sending it again with the same id is safe")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(n: u8) -> EventId {
+        EventId::from_bytes([n; 16])
+    }
+
+    fn place(seq: u64) -> Result<Place> {
+        Ok(Place { seq, ts: 0, durable: Durability::Fsync, duplicate: false })
+    }
+
+    fn answer(to: Asker) -> Answer {
+        Answer { since: 0, to, bytes: 0 }
+    }
+
+    #[test]
+    fn everybody_gets_his_own_answers() {
+        let (one, mut first) = oneshot::channel();
+        let (many, mut second) = oneshot::channel();
+        let (written, mut third) = oneshot::channel();
+        let (refused, mut fourth) = oneshot::channel();
+        let (last, mut fifth) = oneshot::channel();
+        let answers = vec![
+            answer(Asker::Event(id(1), Some(one))),
+            answer(Asker::Records(2, Some(written))),
+            answer(Asker::Events(vec![id(2), id(3)], Some(many))),
+            answer(Asker::Records(1, Some(refused))),
+            answer(Asker::Event(id(4), Some(last))),
+        ];
+        let places = vec![place(11), place(12), Err(Error::unavailable("why")), place(14)];
+        reply(answers, places, vec![Ok(()), Ok(()), Err(StoreError::Unavailable("no".into()))]);
+        let seq = |receipt: Result<Receipt>| receipt.map(|receipt| (receipt.id, receipt.seq));
+        assert_eq!(seq(first.try_recv().unwrap()), Ok((id(1), 11)));
+        let mut second = second.try_recv().unwrap();
+        assert_eq!(second.remove(1).unwrap_err().id, Some(id(3)));
+        assert_eq!(seq(second.remove(0)), Ok((id(2), 12)));
+        assert!(third.try_recv().unwrap().is_ok());
+        assert!(fourth.try_recv().unwrap().is_err());
+        assert_eq!(seq(fifth.try_recv().unwrap()), Ok((id(4), 14)));
+    }
+
+    #[test]
+    fn who_is_not_answered_by_the_store_hears_of_that() {
+        let ((one, mut first), (two, mut second)) = (oneshot::channel(), oneshot::channel());
+        let answers = vec![answer(Asker::Event(id(1), Some(one))), answer(Asker::Event(id(2), Some(two)))];
+        reply(answers, vec![place(1)], Vec::new());
+        assert_eq!(first.try_recv().unwrap().unwrap().seq, 1);
+        let error = second.try_recv().unwrap().unwrap_err();
+        assert_eq!((error.code, error.id), (hub_proto::Code::Internal, Some(id(2))));
+    }
+}

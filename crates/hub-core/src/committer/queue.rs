@@ -178,3 +178,138 @@ impl Batch {
         taken
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TopicSettings;
+    use crate::metrics::Metrics;
+    use crate::store::{Bounds, StoreError};
+    use hub_proto::{EventId, NewEvent, Payload, TopicName};
+    use tokio::sync::Semaphore;
+
+    /// A line, and the room before it.
+    struct Line {
+        queue: Queue,
+        room: Arc<Semaphore>,
+        topic: Arc<Topic>,
+    }
+
+    impl Line {
+        fn new() -> Self {
+            let name = TopicName::parse("t").unwrap();
+            let metrics = Metrics::default().topic(&name);
+            let topic = Topic::new(name, TopicSettings::default(), metrics, Bounds::default());
+            Self { queue: Queue::default(), room: Arc::new(Semaphore::new(1 << 30)), topic: Arc::new(topic) }
+        }
+
+        fn draft(&self, n: u64) -> Draft {
+            let id = EventId::derived(&[&n.to_be_bytes()]);
+            Draft::encode(NewEvent::new(self.topic.name.clone(), Payload::null()), id, n)
+        }
+
+        fn room(&self, bytes: u32) -> OwnedSemaphorePermit {
+            self.room.clone().try_acquire_many_owned(bytes).unwrap()
+        }
+
+        fn event(&mut self, since: Millis, n: u64, bytes: u32) -> oneshot::Receiver<Result<Receipt>> {
+            let (reply, answer) = oneshot::channel();
+            let (item, room) = ((self.topic.clone(), self.draft(n)), self.room(bytes));
+            self.queue.batch(1, bytes as usize).add_event(since, item, room, reply);
+            answer
+        }
+
+        fn events(&mut self, since: Millis, numbers: &[u64]) -> oneshot::Receiver<Vec<Result<Receipt>>> {
+            let (reply, answer) = oneshot::channel();
+            let drafts = numbers.iter().map(|&n| (self.topic.clone(), self.draft(n))).collect();
+            let room = self.room(10);
+            self.queue.batch(numbers.len(), 10).add_events(since, drafts, room, reply);
+            answer
+        }
+
+        fn record(&mut self, since: Millis, epochs: Vec<u64>) -> oneshot::Receiver<StoreResult<()>> {
+            let (reply, answer) = oneshot::channel();
+            let record = Record::GroupGone(self.topic.name.clone(), "g".parse().unwrap());
+            self.queue.batch(1, 0).add_records(since, vec![record], epochs, reply);
+            answer
+        }
+    }
+
+    /// The numbers of a batch's events.
+    fn numbers(batch: &Batch) -> Vec<u64> {
+        assert_eq!(batch.topics.len(), batch.commit.events.len());
+        batch.commit.events.iter().map(Draft::ts).collect()
+    }
+
+    #[test]
+    fn a_batch_is_full_when_it_has_many_events_or_many_bytes() {
+        let mut line = Line::new();
+        for n in 0..BATCH_EVENTS as u64 + 1 {
+            drop(line.event(0, n, 1));
+        }
+        drop(line.event(0, 7, BATCH_BYTES as u32));
+        drop(line.event(0, 8, 2 * BATCH_BYTES as u32));
+        drop(line.event(0, 9, 1));
+        assert_eq!(line.queue.len(), BATCH_EVENTS + 4);
+        let sizes = std::iter::from_fn(|| line.queue.take()).map(|batch| batch.len()).collect::<Vec<_>>();
+        assert_eq!(sizes, [BATCH_EVENTS, 1, 1, 1, 1]);
+        assert!(line.queue.is_empty());
+    }
+
+    #[test]
+    fn a_batch_is_as_large_as_one_that_asks_for_more() {
+        let mut line = Line::new();
+        drop(line.event(0, 1, 1));
+        let many: Vec<u64> = (2..BATCH_EVENTS as u64 + 10).collect();
+        drop(line.events(0, &many));
+        assert_eq!(numbers(&line.queue.take().unwrap()), [1]);
+        assert_eq!(numbers(&line.queue.take().unwrap()), many);
+    }
+
+    #[test]
+    fn room_is_given_back_with_the_batch() {
+        let mut line = Line::new();
+        let all = line.room.available_permits();
+        drop((line.event(0, 1, 5), line.events(0, &[2, 3]), line.record(0, Vec::new())));
+        let batch = line.queue.take().unwrap();
+        assert_eq!((line.room.available_permits(), batch.bytes()), (all - 15, 15));
+        drop(batch);
+        assert_eq!(line.room.available_permits(), all);
+    }
+
+    #[test]
+    fn who_has_waited_too_long_leaves_the_line_with_all_that_is_his() {
+        let mut line = Line::new();
+        let all = line.room.available_permits();
+        let mut late = (line.event(1, 1, 5), line.events(2, &[2, 3]), line.record(3, vec![7]));
+        let mut first = line.event(4, 4, 7);
+        drop((line.record(5, vec![8]), line.events(6, &[5, 6])));
+        let mut taken = line.queue.take_late(|since| since <= 3);
+        assert_eq!(taken.len(), 3);
+        assert_eq!(line.room.available_permits(), all - 17, "others have their room");
+        taken.iter_mut().for_each(|answer| answer.fail(&StoreError::Unavailable("too slow".into())));
+        assert!(late.0.try_recv().unwrap().is_err());
+        assert_eq!(late.1.try_recv().unwrap().len(), 2);
+        assert!(late.2.try_recv().unwrap().is_err());
+        assert!(first.try_recv().is_err(), "not answered yet");
+        let batch = line.queue.take().unwrap();
+        assert_eq!((numbers(&batch), batch.commit.records.len()), (vec![4, 5, 6], 1));
+        assert_eq!((batch.commit.epochs, batch.answers.len()), (vec![8], 3));
+    }
+
+    #[test]
+    fn batches_of_those_who_have_waited_too_long_are_gone() {
+        let mut line = Line::new();
+        let all = line.room.available_permits();
+        for n in 0..3 {
+            drop(line.event(n, n, BATCH_BYTES as u32));
+        }
+        assert_eq!(line.queue.take_late(|since| since < 2).len(), 2);
+        assert_eq!(numbers(&line.queue.take().unwrap()), [2]);
+        assert!(line.queue.take().is_none());
+        drop(line.event(9, 9, 1));
+        assert_eq!(line.queue.take_late(|_| true).len(), 1);
+        assert!(line.queue.take().is_none());
+        assert_eq!(line.room.available_permits(), all);
+    }
+}

@@ -21,6 +21,7 @@ macro_rules! conformance_list {
                 an_empty_commit_changes_nothing,
             }
             port::ids [] {
+                ids_with_a_time_may_come_in_any_order_and_are_known_when_they_come_again,
                 a_known_id_appends_nothing_and_answers_its_place,
                 an_id_twice_in_one_batch_is_appended_once,
                 an_id_on_another_topic_is_another_event,
@@ -92,6 +93,7 @@ macro_rules! conformance_list {
                 news_tell_of_what_is_committed_from_then_on,
             }
             port::reopened [Reopen] {
+                ids_with_a_time_are_known_after_a_reopen,
                 events_are_the_same_bytes_after_a_reopen,
                 seqs_and_ids_go_on_after_a_reopen,
                 commit_times_do_not_go_back_after_a_reopen,

@@ -1,7 +1,7 @@
 //! Ids are unique per topic, and remembered.
 
 use super::super::Lab;
-use super::tools::{T0, holding, id, keyed, known, new, on, plain, topic};
+use super::tools::{T0, holding, id, keyed, known, new, on, plain, timed, topic};
 use crate::store::{Appended, CleanPolicy};
 
 pub(in super::super) async fn a_known_id_appends_nothing_and_answers_its_place(lab: Lab) {
@@ -19,6 +19,32 @@ pub(in super::super) async fn an_id_twice_in_one_batch_is_appended_once(lab: Lab
     assert_eq!(new(answers.remove(3)).seq(), 3);
     assert_eq!(known(&answers[2]), (1, true));
     assert_eq!(port.seqs().await, [1, 2, 3]);
+}
+
+pub(in super::super) async fn ids_with_a_time_may_come_in_any_order_and_are_known_when_they_come_again(
+    lab: Lab,
+) {
+    let port = lab.port().await;
+    let of = |name, numbers: &[u64]| numbers.iter().map(|&n| timed(name, n)).collect::<Vec<_>>();
+    let answers = port.commit(T0, of("t", &[10, 5, 12, 7, 10, 5, 12])).await;
+    assert_eq!(answers[4..].iter().map(known).collect::<Vec<_>>(), [(1, true), (2, true), (3, true)]);
+    assert_eq!(answers.into_iter().take(4).map(|answer| new(answer).seq()).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    // One of no time between them, and one that is older than any.
+    let mut drafts = vec![plain(100)];
+    drafts.extend(of("t", &[13, 7, 12, 3, 13]));
+    let answers = port.commit(T0, drafts).await;
+    assert_eq!(
+        (known(&answers[2]), known(&answers[3]), known(&answers[5])),
+        ((4, true), (3, true), (6, true))
+    );
+    let old = new(answers.into_iter().nth(4).unwrap());
+    assert_eq!(old.seq(), 7);
+    // A topic of its own, newer and older ones.
+    let answers = port.append(T0, of("u", &[14, 10, 3])).await;
+    assert_eq!(answers.iter().map(|event| event.seq()).collect::<Vec<_>>(), [1, 2, 3]);
+    let answers = port.commit(T0, [of("u", &[3, 14]), of("t", &[3, 13])].concat()).await;
+    assert_eq!(answers.iter().map(known).collect::<Vec<_>>(), [(3, true), (1, true), (7, true), (6, true)]);
+    assert_eq!(port.seqs().await, [1, 2, 3, 4, 5, 6, 7]);
 }
 
 pub(in super::super) async fn an_id_on_another_topic_is_another_event(lab: Lab) {

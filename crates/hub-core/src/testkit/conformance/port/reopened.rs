@@ -4,7 +4,7 @@ use super::super::Lab;
 use super::append::{ODD, assert_full, full};
 use super::ids::wipe;
 use super::records::{group, progress, state, subscription};
-use super::tools::{ALL, T0, holding, id, keyed, known, new, plain, seqs, tombstone, topic};
+use super::tools::{ALL, T0, holding, id, keyed, known, new, plain, seqs, timed, tombstone, topic};
 use crate::store::{CleanPolicy, Record, StoredGroup};
 use hub_proto::Key;
 
@@ -31,6 +31,21 @@ pub(in super::super) async fn seqs_and_ids_go_on_after_a_reopen(lab: Lab) {
     assert_eq!((known(&answers[0]), known(&answers[2])), ((2, true), (1, false)));
     assert_eq!(new(answers.remove(1)).seq(), 3);
     assert_eq!(port.0.seq_of(&topic("t"), id(1)).await.unwrap(), Some(1));
+}
+
+pub(in super::super) async fn ids_with_a_time_are_known_after_a_reopen(lab: Lab) {
+    for life in 1..=3 {
+        let port = lab.port().await;
+        // The newest, and one that is older than all.
+        let (high, low) = (100 + life, 50 - life);
+        let appended = port.append(T0, vec![timed("t", high), timed("t", low)]).await;
+        assert_eq!(seqs(&appended), [2 * life - 1, 2 * life]);
+        drop(port);
+        let port = lab.port().await;
+        let answers = port.commit(T0, vec![timed("t", high), timed("t", low), timed("t", 101)]).await;
+        let places: Vec<_> = answers.iter().map(known).collect();
+        assert_eq!(places, [(2 * life - 1, true), (2 * life, true), (1, true)]);
+    }
 }
 
 pub(in super::super) async fn commit_times_do_not_go_back_after_a_reopen(lab: Lab) {

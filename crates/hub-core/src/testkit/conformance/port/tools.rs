@@ -35,6 +35,13 @@ pub(in super::super) fn on(name: &str, n: u64) -> Draft {
     Draft::encode(NewEvent::new(topic(name), payload(&n.to_string())), id(n), T0 + n)
 }
 
+/// The same with an id as the hub makes them: they order by `n`.
+pub(in super::super) fn timed(name: &str, n: u64) -> Draft {
+    let id = u128::from(T0 + n) << 80 | 7 << 76 | 2 << 62 | u128::from(n);
+    let event = NewEvent::new(topic(name), payload(&n.to_string()));
+    Draft::encode(event, EventId::from_bytes(id.to_be_bytes()), T0 + n)
+}
+
 /// The same under a key.
 pub(in super::super) fn keyed(n: u64, key: &str) -> Draft {
     holding(n, Some(key), &n.to_string())
