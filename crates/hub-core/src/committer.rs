@@ -447,7 +447,8 @@ impl Committer {
         }
         let mut behind = self.queue.lock().take_late(late);
         let error = StoreError::Unavailable("an earlier commit takes too long".into());
-        behind.iter_mut().for_each(|answer| answer.fail(&error));
+        let answers = behind.iter_mut().flat_map(|batch| &mut batch.answers);
+        answers.for_each(|answer| answer.fail(&error));
     }
 }
 

@@ -186,8 +186,10 @@ pub struct SegmentIndex {
     spare: Vec<Vec<Entry>>,
 }
 
-/// Memory for fewer entries is not kept.
+/// A topic with fewer entries gets by without.
 const SPARE_ENTRIES: usize = 4096;
+/// Memory is kept if at least one in so many of its places was used: what is kept is never much more than was needed.
+const SPARE_USED: usize = 4;
 
 /// A record, for the index.
 #[derive(Clone, Copy, Debug)]
@@ -216,11 +218,14 @@ impl SegmentIndex {
     pub fn extend<'a>(&mut self, items: impl Iterator<Item = Item<'a>>) {
         let mut items = items.peekable();
         while let Some(number) = items.peek().map(|item| item.topic) {
-            let topic = self.topics.entry(number).or_insert_with(|| {
-                let entries = self.spare.pop().unwrap_or_default();
-                TopicIndex { entries, ..TopicIndex::default() }
-            });
+            let topic = self.topics.entry(number).or_default();
             while let Some(item) = items.next_if(|item| item.topic == number) {
+                if topic.entries.len() == SPARE_ENTRIES
+                    && let Some(mut entries) = self.spare.pop()
+                {
+                    entries.append(&mut topic.entries);
+                    topic.entries = entries;
+                }
                 topic.add(&item);
                 self.ids.insert(IdSlot { hash: item.hash, offset: item.entry.offset });
                 if is_v7(item.id) {
@@ -234,7 +239,11 @@ impl SegmentIndex {
     /// Takes everything out. Its memory stays, for as many records: commits do not wait for more to be found.
     pub fn clear(&mut self) {
         let entries = self.topics.drain().map(|(_, topic)| topic.entries);
-        let mut spare: Vec<_> = entries.filter(|entries| entries.capacity() >= SPARE_ENTRIES).collect();
+        let mut spare: Vec<Vec<Entry>> = entries
+            .filter(|entries| {
+                entries.len() > SPARE_ENTRIES && entries.len() * SPARE_USED >= entries.capacity()
+            })
+            .collect();
         spare.sort_unstable_by_key(Vec::capacity);
         spare.iter_mut().for_each(Vec::clear);
         self.ids.clear();
@@ -290,6 +299,55 @@ mod tests {
                 let there = hashes.iter().zip(0..).filter(|(other, _)| **other == hash);
                 prop_assert_eq!(found, there.map(|(_, offset)| offset).collect::<Vec<u32>>());
             }
+        }
+    }
+
+    /// Adds so many records to a topic.
+    fn fill(index: &mut SegmentIndex, topic: u32, count: u64) {
+        let first = index.topics.get(&topic).map_or(0, |topic| topic.entries.len() as u64);
+        for seq in first + 1..=first + count {
+            let offset = index.len() as u32;
+            let entry = Entry { seq, offset, len: 100, flags: Flags::default() };
+            let id = EventId::derived(&[&topic.to_be_bytes(), &seq.to_be_bytes()]);
+            index.add(Item { topic, entry, id, hash: id_hash(1, topic, id), key: None, committed: seq });
+        }
+    }
+
+    #[test]
+    fn an_index_that_was_cleared_is_as_good_as_a_new_one() {
+        let (mut used, mut fresh) = (SegmentIndex::default(), SegmentIndex::default());
+        fill(&mut used, 1, 3 * SPARE_ENTRIES as u64);
+        fill(&mut used, 2, 5);
+        used.clear();
+        assert!(used.is_empty() && used.ids.of(id_hash(1, 2, EventId::derived(&[b"x"]))).next().is_none());
+        let memory = used.spare[0].as_ptr();
+        for index in [&mut used, &mut fresh] {
+            fill(index, 7, 2 * SPARE_ENTRIES as u64 + 3);
+            fill(index, 1, 2);
+        }
+        let entries = |index: &SegmentIndex, topic| index.topics[&topic].entries.clone();
+        assert_eq!(entries(&used, 7), entries(&fresh, 7));
+        assert_eq!(entries(&used, 1), entries(&fresh, 1));
+        assert!(used.ids.iter().eq(fresh.ids.iter()));
+        for slot in fresh.ids.iter() {
+            assert!(used.ids.of(slot.hash).eq(fresh.ids.of(slot.hash)));
+        }
+        assert_eq!(used.v7, fresh.v7);
+        assert_eq!(used.topics[&7].entries.as_ptr(), memory, "it has the memory of the other one");
+    }
+
+    #[test]
+    fn an_index_keeps_no_more_memory_than_it_has_needed() {
+        let (mut index, many) = (SegmentIndex::default(), 40 * SPARE_ENTRIES as u64);
+        for _ in 0..20 {
+            // Small ones first: whoever comes first is not to have what the large one needs.
+            (1..20).for_each(|topic| fill(&mut index, topic, SPARE_ENTRIES as u64 / 8));
+            (20..23).for_each(|topic| fill(&mut index, topic, SPARE_ENTRIES as u64 + 1));
+            fill(&mut index, 99, many);
+            let records = index.len();
+            index.clear();
+            let kept: usize = index.spare.iter().map(Vec::capacity).sum();
+            assert!(kept <= SPARE_USED * records, "{kept} places are kept of {records}");
         }
     }
 

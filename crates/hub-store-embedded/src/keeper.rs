@@ -3,6 +3,7 @@
 
 use crate::disk::Wait;
 use crate::format::header;
+use crate::index::SegmentIndex;
 use crate::manifest::{self, Copy, Manifest, STRIDE, write_file};
 use crate::options::Threads;
 use crate::rewrite::{self, Written};
@@ -25,6 +26,10 @@ const WAITING: usize = 2;
 const NICE: i32 = 10;
 /// When upkeep failed, it is tried again after this.
 const RETRY: Duration = Duration::from_secs(1);
+/// Zeros written at once for a segment that somebody waits for.
+pub const AT_ONCE: u64 = 1 << 20;
+/// The memory of an index is kept for the next one for this long.
+const SPARE: Duration = Duration::from_secs(10);
 /// Between two steps of what is written the disk is left to the commits for this long.
 const REST: Duration = Duration::from_micros(250);
 
@@ -57,6 +62,7 @@ impl Desk {
             waiting,
             generation,
             upto,
+            first: shared.tail().segment.id.number(),
             tidy: tidy.clone(),
             noted: Vec::new(),
             rewritten: None,
@@ -92,6 +98,8 @@ pub struct Keeper {
     generation: u64,
     /// The last segment that the manifest covers.
     upto: u64,
+    /// The segment that commits went to first.
+    first: u64,
     /// Somebody has asked to tidy, and it was not begun.
     tidy: Arc<AtomicBool>,
     /// Damaged segments that were written down.
@@ -112,11 +120,20 @@ impl Keeper {
         slice::shorten();
         let mut again = true;
         loop {
-            let job = if again { jobs.recv_timeout(RETRY) } else { jobs.recv().map_err(Into::into) };
+            let spare = self.shared.spare_index.lock().is_some();
+            let job = match (again, spare) {
+                (true, _) => jobs.recv_timeout(RETRY),
+                (false, true) => jobs.recv_timeout(SPARE),
+                (false, false) => jobs.recv().map_err(Into::into),
+            };
             again = match job {
                 Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Ok(job) => self.take(job).is_err(),
-                Err(RecvTimeoutError::Timeout) => self.work().is_err(),
+                Err(RecvTimeoutError::Timeout) if again => self.work().is_err(),
+                Err(RecvTimeoutError::Timeout) => {
+                    *self.shared.spare_index.lock() = None;
+                    false
+                }
             };
         }
     }
@@ -142,7 +159,14 @@ impl Keeper {
     fn try_work(&mut self) -> io::Result<()> {
         self.prepare_next()?;
         while let Some((segments, image)) = self.waiting.front() {
-            segments.iter().try_for_each(|segment| seal(&self.shared, segment))?;
+            for segment in segments {
+                let index = seal(&self.shared, segment)?;
+                // One that was filled since the store was opened: it is likely that another one will be.
+                if let Some(mut index) = index.filter(|_| segment.id.number() >= self.first) {
+                    index.clear();
+                    *self.shared.spare_index.lock() = Some(index);
+                }
+            }
             // What recovery found full comes after what the first commit has filled: that image is the newer one.
             if image.upto > self.upto {
                 let mut image = Manifest::clone(image);
@@ -185,13 +209,16 @@ impl Keeper {
         let number = self.shared.tail().segment.id.number() + 1;
         if slot.as_ref().is_none_or(|prepared| prepared.number != number) {
             let bytes = self.shared.options.segment_bytes;
-            let rest = || {
-                // Not for long when it is needed soon.
+            let step = || {
                 if self.shared.options.threads == Threads::Own && self.shared.tail().end < bytes / 2 {
                     std::thread::sleep(REST);
+                    STRIDE as u64
+                } else {
+                    // It is needed soon.
+                    AT_ONCE
                 }
             };
-            *slot = Some(prepare(&self.shared, number, bytes, rest)?);
+            *slot = Some(prepare(&self.shared, number, bytes, step)?);
         }
         Ok(())
     }
@@ -286,16 +313,16 @@ fn newest(shared: &Shared) -> io::Result<Option<Box<Manifest>>> {
     Ok(newest)
 }
 
-/// Writes the sidecar of a segment.
-pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<()> {
+/// Writes the sidecar of a segment, and gives its index back, if that is in memory.
+pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<Option<SegmentIndex>> {
     let end = segment.len();
     if segment.file.size()? < header::LEN as u64 {
         // There is nothing left to make a sidecar of; one that is there tells what was lost.
-        return Ok(());
+        return Ok(None);
     }
     let bytes = match &*segment.index.read() {
         Index::Open(index) => sidecar::encode(index, segment.nonce, end),
-        Index::Sealed(_) => return Ok(()),
+        Index::Sealed(_) => return Ok(None),
     };
     let name = segment.id.sidecar();
     write_file(&*shared.disk, &name, &bytes)?;
@@ -307,12 +334,10 @@ pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<()> {
     let sidecar = Sidecar::open(shared.disk.open(&name)?, segment.nonce, end).map_err(bad)?;
     // While its bytes are in memory.
     sidecar.verify(Wait::Yes).map_err(bad)?;
-    let index = std::mem::replace(&mut *segment.index.write(), Index::Sealed(sidecar));
-    if let Index::Open(mut index) = index {
-        index.clear();
-        *shared.spare_index.lock() = Some(index);
+    match std::mem::replace(&mut *segment.index.write(), Index::Sealed(sidecar)) {
+        Index::Open(index) => Ok(Some(index)),
+        Index::Sealed(_) => Ok(None),
     }
-    Ok(())
 }
 
 /// Gives the room back that a segment did not use. A manifest has to know its end: without one, a segment that is
@@ -326,8 +351,8 @@ fn trim(segment: &Segment) -> io::Result<()> {
 }
 
 /// Makes a file of zeros for a segment. Written zeros, not a hole: a sync of a hole has to write down that it is none
-/// any more. In small steps, with a rest after each: what commits sync meanwhile has to wait behind it.
-pub fn prepare(shared: &Shared, number: u64, bytes: u64, rest: impl Fn()) -> io::Result<Prepared> {
+/// any more. In steps, of as many bytes as it is told each time: what commits sync meanwhile has to wait behind one.
+pub fn prepare(shared: &Shared, number: u64, bytes: u64, step: impl Fn() -> u64) -> io::Result<Prepared> {
     let name = format!("{}.new", SegmentId::Log(number));
     match shared.disk.remove(&name) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -335,14 +360,13 @@ pub fn prepare(shared: &Shared, number: u64, bytes: u64, rest: impl Fn()) -> io:
     }
     let file = shared.disk.create(&name)?;
     let fill = || {
-        let zeros = vec![0; (STRIDE as u64).min(bytes) as usize];
+        let zeros = vec![0; AT_ONCE.min(bytes) as usize];
         let mut at = 0;
         while at < bytes {
-            let stride = (STRIDE as u64).min(bytes - at);
+            let stride = step().min(AT_ONCE).min(bytes - at);
             file.write_at(&zeros[..stride as usize], at)?;
             at += stride;
             file.sync()?;
-            rest();
         }
         Ok(())
     };

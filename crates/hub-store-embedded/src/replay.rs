@@ -91,7 +91,8 @@ impl Recovery {
             Some(active) => active,
             None => {
                 let bytes = self.shared.options.segment_bytes;
-                let prepared = keeper::prepare(&self.shared, expected, bytes, || ()).map_err(during)?;
+                let prepared =
+                    keeper::prepare(&self.shared, expected, bytes, || keeper::AT_ONCE).map_err(during)?;
                 let begun = begin_segment(&self.shared, prepared.file, expected, number, last_end);
                 let segment = begun.map_err(during)?.segment;
                 self.shared.push_segment(segment.clone());

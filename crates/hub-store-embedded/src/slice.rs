@@ -1,6 +1,7 @@
-//! A short time slice for threads that others wait for.
+//! A short time slice, for threads that others wait for and for those that are in the way of others.
 //!
-//! A thread that asks for less time at once is given it sooner when it wakes up: Linux from 6.12 on.
+//! A thread that asks for less time at once is given it sooner when it wakes up, and gives it back sooner: Linux from 6.12
+//! on.
 
 use std::cell::Cell;
 

@@ -108,7 +108,7 @@ impl Writer {
                     // Made just before the tail went on. What cannot be removed goes at the next start.
                     let _ = self.shared.disk.remove(&format!("{}.new", SegmentId::Log(other.number)));
                 }
-                keeper::prepare(&self.shared, number, bytes, || ())?
+                keeper::prepare(&self.shared, number, bytes, || keeper::AT_ONCE)?
             }
         };
         let begun = begin_with(&self.shared, prepared.file, number, after_commit, prev_end, frames);

@@ -74,8 +74,11 @@ impl Place {
 
 /// Tells everybody what came of a commit, given what came of each event and record.
 pub fn reply(answers: Vec<Answer>, mut places: Vec<Result<Place>>, mut records: Vec<StoreResult<()>>) {
-    let asked = answers.iter().map(|answer| answer.to.events()).sum();
-    places.resize_with(asked, || Err(Error::internal("the store answered fewer events than it was given")));
+    const FEWER: &str = "the store answered less than it was given";
+    places.resize_with(answers.iter().map(|answer| answer.to.events()).sum(), || Err(Error::internal(FEWER)));
+    records.resize_with(answers.iter().map(|answer| answer.to.records()).sum(), || {
+        Err(StoreError::Unavailable(FEWER.into()))
+    });
     let told = |(id, place): (EventId, Result<Place>)| match place {
         Ok(place) => Ok(place.receipt(id)),
         Err(error) => Err(error.with_id(id)),
@@ -94,8 +97,8 @@ pub fn reply(answers: Vec<Answer>, mut places: Vec<Result<Place>>, mut records: 
                 drop(reply.map(|reply| reply.send(told)));
             }
             Asker::Records(count, reply) => {
-                let told = records.split_off(records.len().saturating_sub(count));
-                drop(reply.map(|reply| reply.send(told.into_iter().collect())));
+                let told = records.split_off(records.len() - count).into_iter().collect();
+                drop(reply.map(|reply| reply.send(told)));
             }
         }
     }
@@ -108,6 +111,7 @@ pub fn unknown_outcome(error: &StoreError) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn id(n: u8) -> EventId {
@@ -151,8 +155,16 @@ mod tests {
     #[test]
     fn who_is_not_answered_by_the_store_hears_of_that() {
         let ((one, mut first), (two, mut second)) = (oneshot::channel(), oneshot::channel());
-        let answers = vec![answer(Asker::Event(id(1), Some(one))), answer(Asker::Event(id(2), Some(two)))];
-        reply(answers, vec![place(1)], Vec::new());
+        let ((three, mut third), (four, mut fourth)) = (oneshot::channel(), oneshot::channel());
+        let answers = vec![
+            answer(Asker::Event(id(1), Some(one))),
+            answer(Asker::Event(id(2), Some(two))),
+            answer(Asker::Records(1, Some(three))),
+            answer(Asker::Records(1, Some(four))),
+        ];
+        reply(answers, vec![place(1)], vec![Ok(())]);
+        assert!(third.try_recv().unwrap().is_ok());
+        assert!(fourth.try_recv().unwrap().is_err());
         assert_eq!(first.try_recv().unwrap().unwrap().seq, 1);
         let error = second.try_recv().unwrap().unwrap_err();
         assert_eq!((error.code, error.id), (hub_proto::Code::Internal, Some(id(2))));

@@ -28,6 +28,7 @@ pub struct Queue {
 
 impl Queue {
     pub fn is_empty(&self) -> bool {
+        debug_assert!(self.full.is_empty() || !self.filling.is_empty(), "the last one is being filled");
         self.filling.is_empty()
     }
 
@@ -56,22 +57,22 @@ impl Queue {
         }
     }
 
-    /// Everything, unsorted.
+    /// Takes everything out.
     pub fn clear(&mut self) -> impl Sized + use<> {
         (std::mem::take(&mut self.full), std::mem::take(&mut self.filling))
     }
 
-    /// Takes out those at the front that have waited too long.
-    pub fn take_late(&mut self, late: impl Fn(Millis) -> bool) -> Vec<Answer> {
+    /// Takes out those at the front that have waited too long, with all that is theirs.
+    pub fn take_late(&mut self, late: impl Fn(Millis) -> bool) -> Vec<Batch> {
         let mut taken = Vec::new();
         while let Some(batch) = self.full.front_mut() {
-            taken.append(&mut batch.take_first(&late));
+            taken.push(batch.take_first(&late));
             if !batch.is_empty() {
                 return taken;
             }
             self.full.pop_front();
         }
-        taken.append(&mut self.filling.take_first(&late));
+        taken.push(self.filling.take_first(&late));
         taken
     }
 }
@@ -162,25 +163,32 @@ impl Batch {
         }
     }
 
-    /// Takes out those at the front that have waited too long; there is room for others then.
-    fn take_first(&mut self, late: impl Fn(Millis) -> bool) -> Vec<Answer> {
+    /// Takes out those at the front that have waited too long.
+    fn take_first(&mut self, late: impl Fn(Millis) -> bool) -> Self {
         let count = self.answers.iter().take_while(|answer| late(answer.since)).count();
-        let taken: Vec<Answer> = self.answers.drain(..count).collect();
-        let events: usize = taken.iter().map(|answer| answer.to.events()).sum();
-        self.topics.drain(..events);
-        self.commit.events.drain(..events);
-        let records: usize = taken.iter().map(|answer| answer.to.records()).sum();
-        self.commit.records.drain(..records);
-        // There are none, if this hub is alone.
-        self.commit.epochs.drain(..records.min(self.commit.epochs.len()));
-        let bytes = taken.iter().map(|answer| answer.bytes).sum();
-        drop(self.room.as_mut().and_then(|room| room.split(bytes)));
-        taken
+        let answers: Vec<Answer> = self.answers.drain(..count).collect();
+        let events: usize = answers.iter().map(|answer| answer.to.events()).sum();
+        let records: usize = answers.iter().map(|answer| answer.to.records()).sum();
+        let bytes = answers.iter().map(|answer| answer.bytes).sum();
+        // There may be none, if this hub is alone.
+        let epochs = records.min(self.commit.epochs.len());
+        Self {
+            commit: Commit {
+                now: 0,
+                events: self.commit.events.drain(..events).collect(),
+                records: self.commit.records.drain(..records).collect(),
+                epochs: self.commit.epochs.drain(..epochs).collect(),
+            },
+            topics: self.topics.drain(..events).collect(),
+            room: self.room.as_mut().and_then(|room| room.split(bytes)),
+            answers,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::config::TopicSettings;
     use crate::metrics::Metrics;
@@ -284,10 +292,12 @@ mod tests {
         let mut late = (line.event(1, 1, 5), line.events(2, &[2, 3]), line.record(3, vec![7]));
         let mut first = line.event(4, 4, 7);
         drop((line.record(5, vec![8]), line.events(6, &[5, 6])));
-        let mut taken = line.queue.take_late(|since| since <= 3);
-        assert_eq!(taken.len(), 3);
-        assert_eq!(line.room.available_permits(), all - 17, "others have their room");
-        taken.iter_mut().for_each(|answer| answer.fail(&StoreError::Unavailable("too slow".into())));
+        let mut taken = line.queue.take_late(|since| since <= 3).remove(0);
+        assert_eq!((numbers(&taken), taken.commit.records.len()), (vec![1, 2, 3], 1));
+        assert_eq!((&taken.commit.epochs, taken.bytes()), (&vec![7], 15));
+        taken.answers.iter_mut().for_each(|answer| answer.fail(&StoreError::Unavailable("too slow".into())));
+        drop(taken);
+        assert_eq!(line.room.available_permits(), all - 17, "there is room for others");
         assert!(late.0.try_recv().unwrap().is_err());
         assert_eq!(late.1.try_recv().unwrap().len(), 2);
         assert!(late.2.try_recv().unwrap().is_err());
@@ -304,11 +314,13 @@ mod tests {
         for n in 0..3 {
             drop(line.event(n, n, BATCH_BYTES as u32));
         }
-        assert_eq!(line.queue.take_late(|since| since < 2).len(), 2);
+        let late = line.queue.take_late(|since| since < 2);
+        assert_eq!(late.iter().map(|batch| batch.answers.len()).collect::<Vec<_>>(), [1, 1, 0]);
+        drop(late);
         assert_eq!(numbers(&line.queue.take().unwrap()), [2]);
         assert!(line.queue.take().is_none());
         drop(line.event(9, 9, 1));
-        assert_eq!(line.queue.take_late(|_| true).len(), 1);
+        assert_eq!(line.queue.take_late(|_| true)[0].answers.len(), 1);
         assert!(line.queue.take().is_none());
         assert_eq!(line.room.available_permits(), all);
     }
