@@ -14,6 +14,7 @@ use crate::slice;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
@@ -148,7 +149,10 @@ impl Keeper {
 
     /// Does everything there is to do; what fails is tried again.
     fn work(&mut self) -> Result<(), ()> {
-        let result = self.try_work();
+        // A job is taken out when it is done: what a panic has left of one is begun again.
+        let result = catch_unwind(AssertUnwindSafe(|| self.try_work())).unwrap_or_else(|_| {
+            Err(io::Error::other("upkeep broke off, which is a bug: the log has the panic"))
+        });
         let place = self.shared.disk.place();
         self.shared
             .health

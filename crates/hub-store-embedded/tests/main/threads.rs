@@ -379,3 +379,28 @@ async fn a_panic_in_mid_commit_on_the_threads_of_the_hub_leaves_nobody_waiting()
 async fn a_panic_in_mid_commit_on_the_threads_of_the_store_leaves_nobody_waiting() {
     breaks_off().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upkeep_that_panics_is_told_of_and_begun_again() {
+    let armed = Arc::new(AtomicBool::new(false));
+    let (disk, mine) = (SimDisk::new(1), armed.clone());
+    let watched = Watched::new(&disk, move || {
+        let keeper = std::thread::current().name() == Some("hub-keeper");
+        assert!(!(keeper && mine.load(Relaxed)), "as it was told to");
+    });
+    let store = EmbeddedStore::open_on(Arc::new(watched), options()).unwrap();
+    armed.store(true, Relaxed);
+    // More than a segment; commits go on without upkeep.
+    for n in 1..=60 {
+        given(store.commit(event("a", n)).await).unwrap();
+    }
+    until("it is told of", || store.health().warnings.iter().any(|warning| warning.contains("broke off")))
+        .await;
+    assert_eq!(store.health().unavailable, None);
+    armed.store(false, Relaxed);
+    until("it works again", || store.health().warnings.is_empty()).await;
+    for n in 61..=120 {
+        given(store.commit(event("a", n)).await).unwrap();
+    }
+    assert_eq!(seqs(&store, "a").await, (1..=120).collect::<Vec<_>>());
+}
