@@ -161,7 +161,11 @@ impl Keeper {
     }
 
     fn try_work(&mut self) -> io::Result<()> {
-        self.prepare_next()?;
+        // One that was filled just now comes first: a start that finds no sidecar of it has to read it. It is not long until
+        // it is sealed.
+        if self.waiting.len() != 1 || self.is_needed_soon() {
+            self.prepare_next()?;
+        }
         while let Some((segments, image)) = self.waiting.front() {
             for segment in segments {
                 let index = seal(&self.shared, segment)?;
@@ -183,6 +187,7 @@ impl Keeper {
             }
             self.waiting.pop_front();
         }
+        self.prepare_next()?;
         let segments = self.shared.segments();
         for segment in segments.iter().take(segments.len() - 1) {
             // One whose sidecar had to be made again.
@@ -206,6 +211,11 @@ impl Keeper {
         }
     }
 
+    /// Whether it is not long any more until another segment is begun.
+    fn is_needed_soon(&self) -> bool {
+        self.shared.tail().end >= self.shared.options.segment_bytes / 2
+    }
+
     fn prepare_next(&self) -> io::Result<()> {
         self.shared.check_open()?;
         // The writer waits for it, and finds it done.
@@ -214,12 +224,11 @@ impl Keeper {
         if slot.as_ref().is_none_or(|prepared| prepared.number != number) {
             let bytes = self.shared.options.segment_bytes;
             let step = || {
-                if self.shared.options.threads == Threads::Own && self.shared.tail().end < bytes / 2 {
+                if self.shared.options.threads == Threads::None || self.is_needed_soon() {
+                    AT_ONCE
+                } else {
                     std::thread::sleep(REST);
                     STRIDE as u64
-                } else {
-                    // It is needed soon.
-                    AT_ONCE
                 }
             };
             *slot = Some(prepare(&self.shared, number, bytes, step)?);
