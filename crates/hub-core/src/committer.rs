@@ -343,7 +343,7 @@ impl Committer {
         }
     }
 
-    /// The next commit, if there is one, and whether it was the last.
+    /// The next commit, if there is one, and whether the line is closed.
     fn next(&self, target: &Target) -> (Option<Batch>, bool) {
         let (batch, closed) = {
             let mut queue = self.queue.lock();
