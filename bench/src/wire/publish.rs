@@ -2,12 +2,13 @@
 
 use super::client::{Client, publish, publish_batch, read};
 use super::server::Server;
-use crate::load::{PUBLISHERS, topic};
+use crate::load::{PUBLISHERS, fill, topic};
 use crate::measure::{Samples, Scale, Stopwatch};
 use crate::report::{Figure, Limit, Report};
 use crate::store::place::{Hub, Place};
+use crate::store::publish::WARM;
 use anyhow::{Result, ensure};
-use hub_core::Config;
+use hub_core::{Config, TopicName};
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -32,10 +33,20 @@ pub async fn run(place: &Place, scale: Scale, report: &mut Report) -> Result<()>
         for (at, publishers) in PUBLISHERS.into_iter().enumerate() {
             let events = scale.events(EVENTS[at]);
             let hub = Hub::open(place, Config::default()).await?;
+            fill(&hub.bus, &TopicName::parse("warm.up")?, scale.events(WARM)).await?;
+            hub.tape.settle().await;
             let cost = crate::load::publish(&hub.bus, &topic(), publishers, events).await?;
             hub.close().await?;
             here[at].push(cost.rate(events));
             let server = Server::start(place)?;
+            over_wire(
+                &server,
+                &publish_batch("warm.up", BATCH),
+                BATCH,
+                CONNECTIONS * BATCH,
+                scale.events(WARM),
+            )
+            .await?;
             settle(&server).await?;
             let cost = over_wire(&server, &publish("orders.created"), 1, publishers, events).await?;
             wire[at].push(cost.rate(events));
