@@ -1,13 +1,14 @@
 //! The bus: the handle a program holds.
 
 use crate::Millis;
+use crate::burst::Burst;
 use crate::cleaner;
 use crate::clock::{Clock, SystemClock};
 use crate::cluster::{Cluster, ClusterConfig, Elsewhere, Owned, Owner};
 use crate::committer::here::Thread;
-use crate::committer::{Left, Pending, Receipt, Target};
+use crate::committer::{Left, Receipt, Target};
 use crate::config::{Config, TopicSettings, check_topics};
-use crate::engine::{Burst, Engine, PendingBatch, Submission};
+use crate::engine::Engine;
 use crate::group::options::GroupOptions;
 use crate::group::status::GroupStatus;
 use crate::metrics::Metrics;
@@ -254,43 +255,32 @@ impl Bus {
         self.engine().publish_all(events).await
     }
 
-    /// Puts an event in line and answers at once, with what gives its receipt: for those who have many under way and want
-    /// them committed in their order. Events that are put in line one after the other are committed in that order.
+    /// For those who have several events at a time, but not at once: what is added to a burst is put in line together when
+    /// it is sent, and has its receipts together. Bursts that are sent one after the other are committed in that order, and
+    /// so are the events in them.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
     /// # use hub_core::*; use serde_json::json;
     /// # let bus = Bus::in_memory().await?;
-    /// let mut under_way = Vec::new();
+    /// let mut burst = bus.burst();
+    /// let mut receipts = Vec::new();
     /// for n in 1..=3 {
     ///     let event = NewEvent::new("t".parse()?, Payload::of(&n)?);
-    ///     under_way.push(match bus.submit(event)? {
-    ///         Submission::Queued(pending) => pending,
-    ///         Submission::Crowded(room) => room.await?,
-    ///     });
+    ///     if let Added::Crowded(room) = burst.add(event)? {
+    ///         // What was added before comes before it.
+    ///         receipts.extend(burst.send());
+    ///         receipts.push(room.await);
+    ///     }
     /// }
-    /// for (n, pending) in (1..).zip(under_way) {
-    ///     assert_eq!(pending.await?.seq, n);
+    /// receipts.extend(burst.send());
+    /// for (n, receipt) in (1..).zip(receipts.remove(0).await) {
+    ///     assert_eq!(receipt?.seq, n);
     /// }
     /// # bus.stop().await }
     /// ```
-    ///
-    /// # Errors
-    /// If the event is bad in itself, or the hub stops.
-    pub fn submit(&self, event: NewEvent) -> Result<Submission<Pending>> {
-        self.burst().submit(event)
-    }
-
-    /// For those who have several events at a time, but not at once: nobody is woken for what is put in line through it until
-    /// it is dropped, so it is committed together instead of the first one alone. Drop it before waiting for anything.
     pub fn burst(&self) -> Burst {
         Burst::new(self.engine().clone())
-    }
-
-    /// The same for several events with one commit; each has a result of its own, in the order given. One that was found
-    /// bad before keeps its error in its place.
-    pub fn submit_all(&self, events: Vec<Result<NewEvent>>) -> Submission<PendingBatch> {
-        self.burst().submit_all(events)
     }
 
     // ---- subscribing ----

@@ -49,11 +49,18 @@ pub struct Receipt {
 /// Room in the queue.
 pub(crate) struct Room(OwnedSemaphorePermit);
 
-/// The answer to an event that is in line, see [`Bus::submit`](crate::Bus::submit). Commits are answered in their order, and
-/// when the first event of one has its answer the others have theirs: who has many needs to wait for the first only. Dropping
-/// it takes nothing back.
-#[derive(Debug)]
-pub struct Pending {
+impl Room {
+    pub fn bytes(&self) -> usize {
+        self.0.num_permits()
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
+}
+
+/// The answer to an event that is in line. Dropping it takes nothing back.
+pub(crate) struct Pending {
     id: EventId,
     answer: oneshot::Receiver<Result<Receipt>>,
 }
@@ -67,22 +74,28 @@ impl Future for Pending {
     }
 }
 
-/// The answers to several events that are in line.
+/// Events that are in line: what became of them, in their order, when they are committed. Dropping it takes nothing back.
 #[derive(Debug)]
-pub(crate) struct PendingAll {
+#[must_use = "it has what became of the events"]
+pub struct Sent {
     ids: Vec<EventId>,
     /// Or why they were not taken.
     answer: Result<oneshot::Receiver<Vec<Result<Receipt>>>>,
 }
 
-impl PendingAll {
+impl Sent {
     /// For events that did not get into line.
-    pub fn refused(drafts: &[(Arc<Topic>, Draft)], error: Error) -> Self {
-        Self { ids: drafts.iter().map(|(_, draft)| draft.id()).collect(), answer: Err(error) }
+    pub(crate) fn refused(drafts: &[(Arc<Topic>, Draft)], error: Error) -> Self {
+        Self { ids: ids_of(drafts), answer: Err(error) }
+    }
+
+    /// Whether the events did not get into line: nothing is stored of them.
+    pub fn is_refused(&self) -> bool {
+        self.answer.is_err()
     }
 }
 
-impl Future for PendingAll {
+impl Future for Sent {
     type Output = Vec<Result<Receipt>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -186,12 +199,13 @@ impl Committer {
         }
     }
 
-    /// Puts one event in line for which there is room. Nobody is woken for it before [`Committer::nudge`].
-    pub fn publish_in(&self, room: Room, topic: Arc<Topic>, draft: Draft, now: Millis) -> Result<Pending> {
+    /// Puts one event in line for which there is room.
+    pub fn publish(&self, room: Room, topic: Arc<Topic>, draft: Draft, now: Millis) -> Result<Pending> {
         let (id, bytes) = (draft.id(), room.0.num_permits());
         let (reply, answer) = oneshot::channel();
         self.enqueue(1, bytes, |batch| batch.add_event(now, (topic, draft), room.0, reply))
             .map_err(|error| error.with_id(id))?;
+        self.nudge();
         Ok(Pending { id, answer })
     }
 
@@ -211,21 +225,21 @@ impl Committer {
         }
         match self.wait_for_room(drafts.iter().map(|(_, draft)| draft.len()).sum()).await {
             Ok(room) => {
-                let pending = self.publish_all_in(room, drafts, now);
+                let sent = self.send(room, drafts, now);
                 self.nudge();
-                pending.await
+                sent.await
             }
             Err(error) => drafts.iter().map(|(_, draft)| Err(error.clone().with_id(draft.id()))).collect(),
         }
     }
 
     /// Puts several events in line for which there is room. Nobody is woken for them before [`Committer::nudge`].
-    pub fn publish_all_in(&self, room: Room, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> PendingAll {
-        let ids: Vec<EventId> = drafts.iter().map(|(_, draft)| draft.id()).collect();
+    pub fn send(&self, room: Room, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> Sent {
+        let ids = ids_of(&drafts);
         let (reply, answer) = oneshot::channel();
-        let bytes = room.0.num_permits();
-        let queued = self.enqueue(drafts.len(), bytes, |batch| batch.add_events(now, drafts, room.0, reply));
-        PendingAll { ids, answer: queued.map(|()| answer) }
+        let (more, bytes) = (drafts.len(), room.bytes());
+        let queued = self.enqueue(more, bytes, |batch| batch.add_events(now, drafts, room.0, reply));
+        Sent { ids, answer: queued.map(|()| answer) }
     }
 
     /// Makes groups or subscriptions durable: all of them, or an error. See [`Commit::epochs`].
@@ -468,6 +482,10 @@ impl Aboard {
     fn is_over(&self, target: &Target) {
         target.metrics.committed(self.started.elapsed(), self.count);
     }
+}
+
+fn ids_of(drafts: &[(Arc<Topic>, Draft)]) -> Vec<EventId> {
+    drafts.iter().map(|(_, draft)| draft.id()).collect()
 }
 
 /// The committer went away with the event in its hands.

@@ -1,9 +1,10 @@
 //! What the parts of the bus share, and the topics.
 
 use crate::Millis;
+use crate::burst::Checked;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Owned, Stay, Tenure, not_owner};
-use crate::committer::{Committer, Pending, PendingAll, Receipt};
+use crate::committer::{Committer, Pending, Receipt};
 use crate::config;
 use crate::config::{Config, TopicRules};
 use crate::fan::Fans;
@@ -19,10 +20,8 @@ use futures_core::future::BoxFuture;
 use hashbrown::HashMap;
 use hub_proto::{Code, Draft, Error, GroupName, IdGenerator, NewEvent, Result, TopicName};
 use parking_lot::RwLock;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll, ready};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -64,76 +63,14 @@ pub(crate) struct Engine {
 }
 
 /// Events that were checked, each with its topic.
-type Drafts = Vec<(Arc<Topic>, Draft)>;
+pub(crate) type Drafts = Vec<(Arc<Topic>, Draft)>;
 
-/// Events that are put in line together, see [`Bus::burst`](crate::Bus::burst). Dropping it sets them off.
-pub struct Burst {
-    engine: Arc<Engine>,
-}
-
-impl Burst {
-    pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine }
-    }
-
-    /// See [`Bus::submit`](crate::Bus::submit).
-    ///
-    /// # Errors
-    /// If the event is bad in itself, or the hub stops.
-    pub fn submit(&self, event: NewEvent) -> Result<Submission<Pending>> {
-        self.engine.submit(event)
-    }
-
-    /// See [`Bus::submit_all`](crate::Bus::submit_all).
-    pub fn submit_all(&self, events: Vec<Result<NewEvent>>) -> Submission<PendingBatch> {
-        self.engine.submit_all(events)
-    }
-}
-
-impl Drop for Burst {
-    fn drop(&mut self) {
-        self.engine.committer.nudge();
-    }
-}
-
-/// How events come into line: see [`Bus::submit`](crate::Bus::submit).
-pub enum Submission<P> {
-    /// They are in line.
-    Queued(P),
-    /// There is no room; this waits for some, and then they are.
-    Crowded(BoxFuture<'static, Result<P>>),
-}
-
-/// The answers to several events, see [`Bus::submit_all`](crate::Bus::submit_all).
-#[derive(Debug)]
-pub struct PendingBatch {
-    /// The errors of those that were bad in themselves.
-    results: Vec<Option<Error>>,
-    /// The others, if there are any.
-    rest: Option<PendingAll>,
-}
-
-impl Future for PendingBatch {
-    type Output = Vec<Result<Receipt>>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let receipts = match &mut self.rest {
-            Some(rest) => ready!(Pin::new(rest).poll(context)),
-            None => Vec::new(),
-        };
-        Poll::Ready(merged(std::mem::take(&mut self.results), receipts))
-    }
-}
-
-/// Errors in their places, receipts in the others.
-fn merged(results: Vec<Option<Error>>, receipts: Vec<Result<Receipt>>) -> Vec<Result<Receipt>> {
-    let mut receipts = receipts.into_iter();
-    let lost = || Err(Error::internal("an event was not answered"));
-    let merge = |error: Option<Error>| match error {
-        Some(error) => Err(error),
-        None => receipts.next().unwrap_or_else(lost),
-    };
-    results.into_iter().map(merge).collect()
+/// How an event comes into line.
+pub(crate) enum Submission {
+    /// It is in line.
+    Queued(Pending),
+    /// There is no room; this waits for some, and then it is.
+    Crowded(BoxFuture<'static, Result<Pending>>),
 }
 
 /// Who brings a topic into being.
@@ -397,76 +334,41 @@ impl Engine {
     }
 
     /// Puts an event in line, and sets it off.
-    pub fn publish(self: &Arc<Self>, event: NewEvent) -> Result<Submission<Pending>> {
-        let submission = self.submit(event)?;
-        self.committer.nudge();
-        Ok(submission)
-    }
-
-    /// Puts an event in line. Nobody is woken for it before the committer is nudged.
-    pub fn submit(self: &Arc<Self>, event: NewEvent) -> Result<Submission<Pending>> {
+    pub fn publish(self: &Arc<Self>, event: NewEvent) -> Result<Submission> {
         let (topic, draft) = self.draft(event)?;
         let now = self.clock.steady();
         if let Some(room) = self.committer.try_room(draft.len()) {
-            return self.committer.publish_in(room, topic, draft, now).map(Submission::Queued);
+            return self.committer.publish(room, topic, draft, now).map(Submission::Queued);
         }
         let engine = self.clone();
         Ok(Submission::Crowded(Box::pin(async move {
             let room = engine.committer.wait_for_room(draft.len()).await;
             let room = room.map_err(|error| error.with_id(draft.id()))?;
-            let pending = engine.committer.publish_in(room, topic, draft, now);
-            engine.committer.nudge();
-            pending
+            engine.committer.publish(room, topic, draft, now)
         })))
-    }
-
-    /// Puts several events in line. What is bad in itself, or was found so before, does not hold up the others.
-    pub fn submit_all(self: &Arc<Self>, events: Vec<Result<NewEvent>>) -> Submission<PendingBatch> {
-        let (drafts, results) = self.drafts(events);
-        if drafts.is_empty() {
-            return Submission::Queued(PendingBatch { results, rest: None });
-        }
-        let now = self.clock.steady();
-        let bytes = drafts.iter().map(|(_, draft)| draft.len()).sum();
-        if let Some(room) = self.committer.try_room(bytes) {
-            let rest = Some(self.committer.publish_all_in(room, drafts, now));
-            return Submission::Queued(PendingBatch { results, rest });
-        }
-        let engine = self.clone();
-        Submission::Crowded(Box::pin(async move {
-            let rest = match engine.committer.wait_for_room(bytes).await {
-                Ok(room) => {
-                    let pending = engine.committer.publish_all_in(room, drafts, now);
-                    engine.committer.nudge();
-                    pending
-                }
-                Err(error) => PendingAll::refused(&drafts, error),
-            };
-            Ok(PendingBatch { results, rest: Some(rest) })
-        }))
     }
 
     /// Each event has a result of its own; what is bad in itself does not hold up the others.
     pub async fn publish_all(self: &Arc<Self>, events: Vec<NewEvent>) -> Vec<Result<Receipt>> {
-        let (drafts, results) = self.drafts(events.into_iter().map(Ok).collect());
+        let (drafts, checked) = self.drafts(events.into_iter().map(Ok).collect());
         let receipts = self.committer.publish_all(drafts, self.clock.steady()).await;
-        merged(results, receipts)
+        checked.merge(receipts)
     }
 
     /// The drafts of good events, and the errors of bad ones in their places.
-    fn drafts(self: &Arc<Self>, events: Vec<Result<NewEvent>>) -> (Drafts, Vec<Option<Error>>) {
-        let mut results = Vec::with_capacity(events.len());
+    pub fn drafts(self: &Arc<Self>, events: Vec<Result<NewEvent>>) -> (Drafts, Checked) {
+        let mut errors = Vec::with_capacity(events.len());
         let mut drafts = Vec::with_capacity(events.len());
         for event in events {
             match event.and_then(|event| self.draft(event)) {
                 Ok(draft) => {
                     drafts.push(draft);
-                    results.push(None);
+                    errors.push(None);
                 }
-                Err(error) => results.push(Some(error)),
+                Err(error) => errors.push(Some(error)),
             }
         }
-        (drafts, results)
+        (drafts, Checked::new(errors))
     }
 
     // ---- tasks, members ----

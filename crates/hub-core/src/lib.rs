@@ -17,6 +17,7 @@
 //!
 //! Several hubs over one store: `cluster`.
 
+mod burst;
 mod bus;
 mod cleaner;
 mod clock;
@@ -39,12 +40,12 @@ mod subscribe;
 pub mod testkit;
 mod topic;
 
+pub use burst::{Added, Burst, Checked};
 pub use bus::{Bus, BusBuilder};
 pub use clock::{Clock, SystemClock};
 pub use cluster::{ClusterConfig, Elsewhere, Held, Luggage, Owner};
-pub use committer::{Pending, Receipt};
+pub use committer::{Receipt, Sent};
 pub use config::{Config, TopicDurability, TopicSettings};
-pub use engine::{Burst, PendingBatch, Submission};
 pub use group::delivery::Delivery;
 pub use group::options::{Filter, GroupOptions, GroupRequest, Ordering};
 pub use group::status::{GroupStatus, Reason};

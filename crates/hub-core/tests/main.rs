@@ -1,6 +1,8 @@
 //! The conformance suite over the stores of this crate, and what the engine does when things go wrong.
 #![allow(clippy::unwrap_used)]
 
+#[path = "main/bursts.rs"]
+mod bursts;
 #[path = "main/cluster.rs"]
 mod cluster;
 #[path = "main/cut_off.rs"]

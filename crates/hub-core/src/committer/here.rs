@@ -1,8 +1,13 @@
 //! The committer as a thread that waits for each commit, while events keep coming.
 //!
-//! What was published meanwhile is the next commit. Those who wait for one hear of it when the disk has begun with the next:
-//! to tell them takes about as long as the disk takes to write. So nobody has to be woken on the way but those who
-//! publish, and the disk does not wait for them.
+//! What was published meanwhile is the next commit. Those who wait for one event each, in this process, hear of it when the
+//! disk has begun with the next: to tell them takes about as long as the disk takes to write, and what they publish then is
+//! there long before it is done. So nobody has to be woken on the way but those who publish, and the disk does not wait for
+//! them.
+//!
+//! Who has sent several together is told at once, which is soon done. It is a connection, as a rule: its answers are still to
+//! be written, read at the other end and followed by what that sends next, and if this takes longer than the disk, then
+//! every microsecond of it makes the next commit smaller.
 
 use super::{Aboard, Committer, Crowd, Left, Target};
 use crate::store::{CommitHere, Committed};
@@ -71,7 +76,7 @@ impl Committer {
     }
 
     fn commit_here(&self, target: &Target, store: &dyn CommitHere) -> Left {
-        let (mut crowd, mut waits) = (Crowd(Crowd::ALWAYS), true);
+        let (mut crowd, mut waits, mut on_disk) = (Crowd(Crowd::ALWAYS), true, true);
         let mut before: Option<(Aboard, Committed)> = None;
         let tell = |before: &mut Option<(Aboard, Committed)>| {
             if let Some((aboard, committed)) = before.take() {
@@ -91,8 +96,9 @@ impl Committer {
                 }
                 continue;
             };
-            let waiting = if std::mem::replace(&mut waits, true) { batch.answers.len() } else { 0 };
-            crowd.add(waiting, before.is_some());
+            let waiting = if std::mem::replace(&mut waits, true) { batch.len() } else { 0 };
+            crowd.add(waiting, on_disk);
+            let later = batch.has_singles();
             let large = batch.bytes() >= LARGE_BYTES;
             let (commit, aboard) = self.board(batch, target);
             if self.idle.swap(false, SeqCst) {
@@ -112,7 +118,8 @@ impl Committer {
             }
             // If the store had no time for it.
             tell(&mut before);
-            if committed.is_on_disk() {
+            on_disk = committed.is_on_disk();
+            if on_disk && later {
                 before = Some((aboard, committed));
             } else {
                 self.land(aboard, committed, target);

@@ -32,9 +32,9 @@ impl Queue {
         self.filling.is_empty()
     }
 
-    /// How many wait.
+    /// How many events and records wait.
     pub fn len(&self) -> usize {
-        self.full.iter().chain([&self.filling]).map(|batch| batch.answers.len()).sum()
+        self.full.iter().chain([&self.filling]).map(Batch::len).sum()
     }
 
     /// The batch that so many more events or records go to, with so many bytes.
@@ -106,8 +106,14 @@ impl Batch {
         self.answers.is_empty()
     }
 
-    fn len(&self) -> usize {
+    /// How many events and records it has.
+    pub fn len(&self) -> usize {
         self.commit.events.len() + self.commit.records.len()
+    }
+
+    /// Whether somebody waits for one event of it.
+    pub fn has_singles(&self) -> bool {
+        self.answers.iter().any(|answer| matches!(answer.to, Asker::Event(..)))
     }
 
     /// Bytes of the events, about.

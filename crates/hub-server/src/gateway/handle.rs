@@ -9,7 +9,7 @@ use crate::acl::{Action, Target};
 use crate::auth::{Identity, Secret};
 use crate::edge::{Ask, Extended, Member};
 use futures_util::future::{BoxFuture, join_all};
-use hub_core::{Burst, Millis, Submission};
+use hub_core::{Added, Burst, Millis};
 use hub_proto::{Code, Error, EventId, GroupName, NewEvent, Pattern, Result, TopicName, limits, shown};
 use tokio::time::Instant;
 
@@ -126,10 +126,11 @@ impl Session {
         match done {
             Done::Identified(corr, Ok(identity)) => self.identified(&corr, identity),
             Done::Identified(corr, Err(error)) => self.refuse(&corr, &error),
-            Done::Submitted(corr, answer) => {
+            Done::Sent(corr, answer, sent) => {
                 // Whoever is behind it does not wait as long again.
-                self.crowded = matches!(answer, Answer::Refused(_));
+                self.crowded = sent.is_refused();
                 self.publishing.push(corr, answer);
+                self.publishing.sent(sent);
             }
             Done::Subscribed(corr, subscribed) => self.subscribed(&corr, *subscribed),
             Done::Unsubscribed(corr) => self.ok(&corr),
@@ -187,50 +188,49 @@ impl Session {
     // ---- PUBLISH ----
 
     fn publish(&mut self, corr: Corr, event: NewEvent) {
-        let submitted = self.check_publish(&event.topic).and_then(|()| self.burst().submit(event));
-        let answer = match submitted {
-            Ok(Submission::Queued(pending)) => {
-                self.crowded = false;
-                self.forgive();
-                Answer::One(pending)
-            }
-            Ok(Submission::Crowded(_)) if self.crowded => Answer::Refused(no_room()),
-            Ok(Submission::Crowded(room)) => {
-                self.job = Some(Box::pin(async move {
-                    Done::Submitted(corr, room.await.map_or_else(Answer::Refused, Answer::One))
-                }));
-                return;
-            }
-            Err(error) => Answer::Refused(error),
-        };
-        self.publishing.push(corr, answer);
+        let added = self.check_publish(&event.topic).and_then(|()| self.burst().add(event));
+        match added {
+            Ok(added) => self.added(corr, Answer::One, added),
+            Err(error) => self.publishing.push(corr, Answer::Refused(error)),
+        }
     }
 
     fn publish_all(&mut self, corr: Corr, events: Vec<Result<NewEvent>>) {
-        let count = events.len();
         let mut checked = |event: NewEvent| self.check_publish(&event.topic).map(|()| event);
         let events = events.into_iter().map(|event| event.and_then(&mut checked)).collect();
-        let answer = match self.burst().submit_all(events) {
-            Submission::Queued(pending) => {
-                self.crowded = false;
-                self.forgive();
-                Answer::Several(count, pending)
-            }
-            Submission::Crowded(_) if self.crowded => Answer::Refused(no_room()),
-            Submission::Crowded(room) => {
-                self.job = Some(Box::pin(async move {
-                    let several = |pending| Answer::Several(count, pending);
-                    Done::Submitted(corr, room.await.map_or_else(Answer::Refused, several))
-                }));
-                return;
-            }
-        };
-        self.publishing.push(corr, answer);
+        let (checked, added) = self.burst().add_all(events);
+        self.added(corr, Answer::Several(checked), added);
     }
 
-    /// What is published in this round is committed together.
-    fn burst(&mut self) -> &Burst {
+    fn added(&mut self, corr: Corr, answer: Answer, added: Added) {
+        match added {
+            Added::Taken => {
+                self.crowded = false;
+                self.forgive();
+                self.publishing.push(corr, answer);
+                if self.burst().is_full() {
+                    self.send_burst();
+                }
+            }
+            Added::Crowded(_) if self.crowded => self.publishing.push(corr, Answer::Refused(no_room())),
+            Added::Crowded(room) => {
+                // What came before it goes before it.
+                self.send_burst();
+                self.job = Some(Box::pin(async move { Done::Sent(corr, answer, room.await) }));
+            }
+        }
+    }
+
+    /// What is published in this round is put in line together.
+    fn burst(&mut self) -> &mut Burst {
         self.burst.get_or_insert_with(|| self.hub.bus().burst())
+    }
+
+    /// Puts in line what was published in this round.
+    pub(super) fn send_burst(&mut self) {
+        if let Some(sent) = self.burst.as_mut().and_then(Burst::send) {
+            self.publishing.sent(sent);
+        }
     }
 
     fn check_publish(&mut self, topic: &TopicName) -> Result<()> {

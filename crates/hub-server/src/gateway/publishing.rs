@@ -1,19 +1,25 @@
-//! Publishes that wait for their answers. The bus answers them in the order in which they were put in line, so only the
-//! first one is waited for, and one wake-up brings all that were committed together.
+//! Publishes that wait for their answers. What a connection publishes in one round is put in line together, so its receipts
+//! come together and one wake-up brings them all; they answer its frames one after the other.
 
 use super::answer::Writer;
 use super::request::Corr;
 use axum::extract::ws::Message;
-use hub_core::{Pending, PendingBatch};
-use hub_proto::Error;
+use hub_core::{Checked, Receipt, Sent};
+use hub_proto::{Error, Result};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::vec;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Publishing {
+    /// Frames.
     line: VecDeque<(Corr, Answer)>,
+    /// What brings their receipts, in the same order.
+    sent: VecDeque<Sent>,
+    /// Those that are here.
+    receipts: vec::IntoIter<Result<Receipt>>,
     events: usize,
 }
 
@@ -21,9 +27,10 @@ pub(crate) struct Publishing {
 pub(crate) enum Answer {
     /// It was refused; in line so that answers keep their order.
     Refused(Error),
-    One(Pending),
-    /// So many.
-    Several(usize, PendingBatch),
+    /// The next receipt.
+    One,
+    /// The next ones, for those of its events that are good.
+    Several(Checked),
 }
 
 impl Publishing {
@@ -35,6 +42,7 @@ impl Publishing {
     pub fn rest(&mut self) {
         if self.line.is_empty() {
             self.line.shrink_to(32);
+            self.receipts = vec::IntoIter::default();
         }
     }
 
@@ -48,32 +56,52 @@ impl Publishing {
         self.line.push_back((corr, answer));
     }
 
+    /// What was taken of the frames that have no receipts yet was put in line.
+    pub fn sent(&mut self, sent: Sent) {
+        self.sent.push_back(sent);
+    }
+
     /// The next answer.
     pub fn poll_next(&mut self, writer: &mut Writer, context: &mut Context<'_>) -> Poll<Option<Message>> {
-        let Some((corr, answer)) = self.line.front_mut() else { return Poll::Ready(None) };
-        let events = answer.events();
-        let message = match answer {
-            Answer::Refused(error) => writer.failed(corr, error),
-            Answer::One(pending) => match ready!(Pin::new(pending).poll(context)) {
-                Ok(receipt) => writer.published(corr, &receipt),
-                Err(error) => writer.failed(corr, &error),
+        let Some((_, answer)) = self.line.front() else { return Poll::Ready(None) };
+        if self.receipts.len() == 0
+            && answer.receipts() > 0
+            && let Some(sent) = self.sent.front_mut()
+        {
+            self.receipts = ready!(Pin::new(sent).poll(context)).into_iter();
+            self.sent.pop_front();
+        }
+        let Some((corr, answer)) = self.line.pop_front() else { return Poll::Ready(None) };
+        self.events -= answer.events();
+        let lost = || Err(Error::internal("an event was not answered"));
+        Poll::Ready(Some(match answer {
+            Answer::Refused(error) => writer.failed(&corr, &error),
+            Answer::One => match self.receipts.next().unwrap_or_else(lost) {
+                Ok(receipt) => writer.published(&corr, &receipt),
+                Err(error) => writer.failed(&corr, &error),
             },
-            Answer::Several(_, pending) => {
-                let results = ready!(Pin::new(pending).poll(context));
-                writer.published_all(corr, &results)
+            Answer::Several(checked) => {
+                let good = checked.good();
+                writer.published_all(&corr, &checked.merge(self.receipts.by_ref().take(good)))
             }
-        };
-        self.events -= events;
-        self.line.pop_front();
-        Poll::Ready(Some(message))
+        }))
     }
 }
 
 impl Answer {
     fn events(&self) -> usize {
         match self {
-            Self::Refused(_) | Self::One(_) => 1,
-            Self::Several(events, _) => (*events).max(1),
+            Self::Refused(_) | Self::One => 1,
+            Self::Several(checked) => checked.len().max(1),
+        }
+    }
+
+    /// How many receipts it takes.
+    fn receipts(&self) -> usize {
+        match self {
+            Self::Refused(_) => 0,
+            Self::One => 1,
+            Self::Several(checked) => checked.good(),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::settings::Settings;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use futures_util::future::BoxFuture;
 use futures_util::{Sink, Stream};
-use hub_core::{Burst, Millis, TopicName};
+use hub_core::{Burst, Millis, Sent, TopicName};
 use hub_proto::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -74,7 +74,7 @@ pub(crate) struct Session {
     pub(super) crowded: bool,
     pub(super) subscriptions: Subscriptions,
     pub(super) publishing: Publishing,
-    /// What was published in this round, to be committed together.
+    /// What was published in this round, to be put in line together.
     pub(super) burst: Option<Burst>,
     /// What another hub said that its next member brings along.
     pub(super) brought: Brought,
@@ -139,7 +139,7 @@ pub(super) enum Phase {
 /// What a request that took its time led to.
 pub(super) enum Done {
     Identified(Corr, Result<Identity>),
-    Submitted(Corr, Answer),
+    Sent(Corr, Answer, Sent),
     Subscribed(Corr, Box<Subscribed>),
     Unsubscribed(Corr),
     Extended(Corr, Ids, u64, Vec<Result<Millis>>),
@@ -241,7 +241,7 @@ impl Session {
             return Poll::Ready(end);
         }
         let read = self.requests(context);
-        self.burst = None;
+        self.send_burst();
         let read = match read {
             Ok(read) => read,
             Err(end) => return Poll::Ready(end),

@@ -1,7 +1,11 @@
 //! The protocol, frame by frame.
 
 use crate::world::{ALL, World};
-use serde_json::json;
+use futures_util::SinkExt;
+use hub_core::Config;
+use hub_server::Settings;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
 
 #[tokio::test]
 async fn an_event_goes_from_one_socket_to_another_and_is_acked() {
@@ -25,4 +29,53 @@ async fn an_event_goes_from_one_socket_to_another_and_is_acked() {
         consumer.ok(json!({"op": "ACK", "topic": "orders", "group": "billing", "id": answer["id"]})).await;
     assert_eq!(acked["id"], answer["id"]);
     assert_eq!(world.bus().group("orders", "billing").unwrap().floor, 1);
+}
+
+/// What is published by frames that come together, with whatever else is among them.
+async fn answers_keep_their_order(world: World) {
+    let mut client = world.client(ALL).await;
+    let text = "x".repeat(900);
+    let good = json!({"topic": "t", "payload": text});
+    for n in 0..100 {
+        let mut frame = match n % 5 {
+            0 | 1 => json!({"topic": "t", "payload": text}),
+            2 => json!({"events": [good, {"topic": "t"}, good]}),
+            3 => json!({"events": [{"topic": "t"}, {"topic": "a..b", "payload": 1}]}),
+            _ => json!({"topic": "a..b", "payload": 1}),
+        };
+        (frame["op"], frame["corr"]) = ("PUBLISH".into(), n.to_string().into());
+        client.socket.feed(Message::text(frame.to_string())).await.unwrap();
+    }
+    client.socket.flush().await.unwrap();
+    let mut last = 0;
+    let mut follows = |answer: &Value| {
+        last += 1;
+        assert_eq!(answer["seq"], last, "{answer}");
+    };
+    for n in 0..100 {
+        let answer = client.next().await;
+        assert_eq!(answer["corr"], n.to_string(), "{answer}");
+        match n % 5 {
+            0 | 1 => follows(&answer),
+            2 => {
+                follows(&answer["results"][0]);
+                assert_eq!(answer["results"][1]["code"], "bad_request", "{answer}");
+                follows(&answer["results"][2]);
+            }
+            3 => assert!(answer["results"][1]["code"].is_string(), "{answer}"),
+            _ => assert_eq!(answer["op"], "ERR", "{answer}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn frames_that_come_together_are_published_and_answered_in_their_order() {
+    answers_keep_their_order(World::new().await).await;
+}
+
+#[tokio::test]
+async fn frames_that_come_together_keep_their_order_when_there_is_little_room() {
+    // Enough for two events, so that most of them have to wait.
+    let config = Config { queue_bytes: 2_500, ..Config::default() };
+    answers_keep_their_order(World::with(config, Settings::default()).await).await;
 }

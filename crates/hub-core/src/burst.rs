@@ -1,0 +1,144 @@
+//! Events that are put in line together.
+
+use crate::committer::{Receipt, Room, Sent};
+use crate::engine::{Drafts, Engine};
+use futures_core::future::BoxFuture;
+use hub_proto::{Error, NewEvent, Result};
+use std::sync::Arc;
+
+/// Events that are put in line together: see [`Bus::burst`](crate::Bus::burst). What was added is published by
+/// [`Burst::send`] and not by dropping this.
+#[must_use = "events are published by sending them"]
+pub struct Burst {
+    engine: Arc<Engine>,
+    drafts: Drafts,
+    /// Room in line for them.
+    room: Option<Room>,
+}
+
+/// What became of events that were added to a burst.
+pub enum Added {
+    /// They go with it.
+    Taken,
+    /// There is no room in line. This waits for some, and puts them there by themselves: after the burst, if that was sent
+    /// before.
+    Crowded(BoxFuture<'static, Sent>),
+}
+
+/// Which of several events are bad in themselves, and why.
+#[derive(Debug)]
+pub struct Checked(Vec<Option<Error>>);
+
+impl Burst {
+    /// So much is better sent than added to.
+    const BYTES: usize = 256 << 10;
+    const EVENTS: usize = 1024;
+    /// Where there is one there may be a few.
+    const FIRST: usize = 16;
+
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine, drafts: Vec::new(), room: None }
+    }
+
+    /// Adds an event. Its receipt follows those of the events before it.
+    ///
+    /// # Errors
+    /// If the event is bad in itself, or the hub stops.
+    pub fn add(&mut self, event: NewEvent) -> Result<Added> {
+        let draft = self.engine.draft(event)?;
+        if self.takes(draft.1.len()) {
+            if self.drafts.capacity() == 0 {
+                self.drafts.reserve(Self::FIRST);
+            }
+            self.drafts.push(draft);
+            return Ok(Added::Taken);
+        }
+        Ok(self.crowded(vec![draft]))
+    }
+
+    /// Adds several events, which get into one commit. One that was found bad before keeps its error in its place.
+    pub fn add_all(&mut self, events: Vec<Result<NewEvent>>) -> (Checked, Added) {
+        let (mut drafts, checked) = self.engine.drafts(events);
+        if drafts.is_empty() || self.takes(bytes(&drafts)) {
+            self.drafts.append(&mut drafts);
+            return (checked, Added::Taken);
+        }
+        (checked, self.crowded(drafts))
+    }
+
+    /// Whether it should be sent before more is added.
+    pub fn is_full(&self) -> bool {
+        self.drafts.len() >= Self::EVENTS
+            || self.room.as_ref().is_some_and(|room| room.bytes() >= Self::BYTES)
+    }
+
+    /// Puts in line what was added, all at once, and leaves nothing behind; `None` if there was nothing. The receipts come in
+    /// the order in which events were taken.
+    pub fn send(&mut self) -> Option<Sent> {
+        let room = self.room.take()?;
+        let drafts = std::mem::take(&mut self.drafts);
+        let Engine { committer, clock, .. } = &*self.engine;
+        let sent = committer.send(room, drafts, clock.steady());
+        committer.nudge();
+        Some(sent)
+    }
+
+    /// Whether there is room for so many bytes more, which are taken then.
+    fn takes(&mut self, bytes: usize) -> bool {
+        let Some(room) = self.engine.committer.try_room(bytes) else { return false };
+        match &mut self.room {
+            Some(all) => all.merge(room),
+            none => *none = Some(room),
+        }
+        true
+    }
+
+    fn crowded(&self, drafts: Drafts) -> Added {
+        let engine = self.engine.clone();
+        let since = engine.clock.steady();
+        Added::Crowded(Box::pin(async move {
+            let sent = match engine.committer.wait_for_room(bytes(&drafts)).await {
+                Ok(room) => engine.committer.send(room, drafts, since),
+                Err(error) => Sent::refused(&drafts, error),
+            };
+            engine.committer.nudge();
+            sent
+        }))
+    }
+}
+
+fn bytes(drafts: &Drafts) -> usize {
+    drafts.iter().map(|(_, draft)| draft.len()).sum()
+}
+
+impl Checked {
+    pub(crate) fn new(errors: Vec<Option<Error>>) -> Self {
+        Self(errors)
+    }
+
+    /// How many there were.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// There were none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many of them are good: there is a receipt for each.
+    pub fn good(&self) -> usize {
+        self.0.iter().filter(|error| error.is_none()).count()
+    }
+
+    /// What became of each, given the receipts of the good ones.
+    pub fn merge(self, receipts: impl IntoIterator<Item = Result<Receipt>>) -> Vec<Result<Receipt>> {
+        let mut receipts = receipts.into_iter();
+        let lost = || Err(Error::internal("an event was not answered"));
+        let merge = |error: Option<Error>| match error {
+            Some(error) => Err(error),
+            None => receipts.next().unwrap_or_else(lost),
+        };
+        self.0.into_iter().map(merge).collect()
+    }
+}
