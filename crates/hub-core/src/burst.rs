@@ -7,7 +7,8 @@ use hub_proto::{Error, NewEvent, Result};
 use std::sync::Arc;
 
 /// Events that are put in line together: see [`Bus::burst`](crate::Bus::burst). What was added is published by
-/// [`Burst::send`] and not by dropping this.
+/// [`Burst::send`] and not by dropping this. Until then it takes room in line that others may be waiting for: send it before
+/// waiting for anything.
 #[must_use = "events are published by sending them"]
 pub struct Burst {
     engine: Arc<Engine>,
@@ -20,8 +21,8 @@ pub struct Burst {
 pub enum Added {
     /// They go with it.
     Taken,
-    /// There is no room in line. This waits for some, and puts them there by themselves: after the burst, if that was sent
-    /// before.
+    /// There is no room in line. This waits for some, and puts them there by themselves. Send the burst before: what is in it
+    /// comes first, and it has some of the room.
     Crowded(BoxFuture<'static, Sent>),
 }
 
@@ -59,7 +60,7 @@ impl Burst {
     /// Adds several events, which get into one commit. One that was found bad before keeps its error in its place.
     pub fn add_all(&mut self, events: Vec<Result<NewEvent>>) -> (Checked, Added) {
         let (mut drafts, checked) = self.engine.drafts(events);
-        if drafts.is_empty() || self.takes(bytes(&drafts)) {
+        if drafts.is_empty() || self.takes(drafts.iter().map(|(_, draft)| draft.len()).sum()) {
             self.drafts.append(&mut drafts);
             return (checked, Added::Taken);
         }
@@ -78,9 +79,7 @@ impl Burst {
         let room = self.room.take()?;
         let drafts = std::mem::take(&mut self.drafts);
         let Engine { committer, clock, .. } = &*self.engine;
-        let sent = committer.send(room, drafts, clock.steady());
-        committer.nudge();
-        Some(sent)
+        Some(committer.send(room, drafts, clock.steady()))
     }
 
     /// Whether there is room for so many bytes more, which are taken then.
@@ -93,22 +92,12 @@ impl Burst {
         true
     }
 
+    #[expect(clippy::async_yields_async, reason = "one is to be in line, the other to be committed")]
     fn crowded(&self, drafts: Drafts) -> Added {
         let engine = self.engine.clone();
         let since = engine.clock.steady();
-        Added::Crowded(Box::pin(async move {
-            let sent = match engine.committer.wait_for_room(bytes(&drafts)).await {
-                Ok(room) => engine.committer.send(room, drafts, since),
-                Err(error) => Sent::refused(&drafts, error),
-            };
-            engine.committer.nudge();
-            sent
-        }))
+        Added::Crowded(Box::pin(async move { engine.committer.send_later(drafts, since).await }))
     }
-}
-
-fn bytes(drafts: &Drafts) -> usize {
-    drafts.iter().map(|(_, draft)| draft.len()).sum()
 }
 
 impl Checked {

@@ -10,7 +10,7 @@ mod answer;
 pub(crate) mod here;
 mod queue;
 
-use answer::{Answer, Place, reply, unknown_outcome};
+use answer::{Answer, Asker, Place, reply, unknown_outcome};
 use queue::{Batch, Queue};
 
 use crate::Millis;
@@ -84,11 +84,6 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// For events that did not get into line.
-    pub(crate) fn refused(drafts: &[(Arc<Topic>, Draft)], error: Error) -> Self {
-        Self { ids: ids_of(drafts), answer: Err(error) }
-    }
-
     /// Whether the events did not get into line: nothing is stored of them.
     pub fn is_refused(&self) -> bool {
         self.answer.is_err()
@@ -218,28 +213,30 @@ impl Committer {
         }
     }
 
+    /// Puts several events in line for which there is room.
+    pub fn send(&self, room: Room, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> Sent {
+        let ids = ids_of(&drafts);
+        let (reply, answer) = oneshot::channel();
+        let (more, bytes, asker) = (drafts.len(), room.bytes(), Asker::Events(ids.clone(), Some(reply)));
+        let queued = self.enqueue(more, bytes, |batch| batch.add_events(now, asker, drafts, room.0));
+        self.nudge();
+        Sent { ids, answer: queued.map(|()| answer) }
+    }
+
+    /// Puts several events in line when there is room, if that is in time.
+    pub async fn send_later(&self, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> Sent {
+        match self.wait_for_room(drafts.iter().map(|(_, draft)| draft.len()).sum()).await {
+            Ok(room) => self.send(room, drafts, now),
+            Err(error) => Sent { ids: ids_of(&drafts), answer: Err(error) },
+        }
+    }
+
     /// Makes several events durable; each has a result of its own.
     pub async fn publish_all(&self, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> Vec<Result<Receipt>> {
         if drafts.is_empty() {
             return Vec::new();
         }
-        match self.wait_for_room(drafts.iter().map(|(_, draft)| draft.len()).sum()).await {
-            Ok(room) => {
-                let sent = self.send(room, drafts, now);
-                self.nudge();
-                sent.await
-            }
-            Err(error) => drafts.iter().map(|(_, draft)| Err(error.clone().with_id(draft.id()))).collect(),
-        }
-    }
-
-    /// Puts several events in line for which there is room. Nobody is woken for them before [`Committer::nudge`].
-    pub fn send(&self, room: Room, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> Sent {
-        let ids = ids_of(&drafts);
-        let (reply, answer) = oneshot::channel();
-        let (more, bytes) = (drafts.len(), room.bytes());
-        let queued = self.enqueue(more, bytes, |batch| batch.add_events(now, drafts, room.0, reply));
-        Sent { ids, answer: queued.map(|()| answer) }
+        self.send_later(drafts, now).await.await
     }
 
     /// Makes groups or subscriptions durable: all of them, or an error. See [`Commit::epochs`].

@@ -1,13 +1,13 @@
 //! The committer as a thread that waits for each commit, while events keep coming.
 //!
-//! What was published meanwhile is the next commit. Those who wait for one event each, in this process, hear of it when the
-//! disk has begun with the next: to tell them takes about as long as the disk takes to write, and what they publish then is
-//! there long before it is done. So nobody has to be woken on the way but those who publish, and the disk does not wait for
-//! them.
+//! What was published meanwhile is the next commit. If most of those who wait for one wait for one event each, in this
+//! process, they hear of it when the disk has begun with the next: to tell them takes about as long as the disk takes to
+//! write, and what they publish then is there long before it is done. So nobody has to be woken on the way but those who
+//! publish, and the disk does not wait for them.
 //!
-//! Who has sent several together is told at once, which is soon done. It is a connection, as a rule: its answers are still to
-//! be written, read at the other end and followed by what that sends next, and if this takes longer than the disk, then
-//! every microsecond of it makes the next commit smaller.
+//! Who sends several together is a connection, as a rule: its answers are still to be written, read at the other end and
+//! followed by what that sends next. That takes longer than the disk, and what it takes longer makes the next commits smaller.
+//! So if most are such, they are told at once.
 
 use super::{Aboard, Committer, Crowd, Left, Target};
 use crate::store::{CommitHere, Committed};

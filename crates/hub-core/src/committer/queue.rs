@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 /// The most events in one commit; a publisher does not wait behind more than that.
 const BATCH_EVENTS: usize = 8192;
-/// The most bytes in one commit, but for a single event that is larger.
+/// The most bytes in one commit, but for what came together and is larger.
 const BATCH_BYTES: usize = 8 << 20;
 /// The most events that a batch has room for before there are any.
 const ROOM: usize = 1024;
@@ -111,9 +111,10 @@ impl Batch {
         self.commit.events.len() + self.commit.records.len()
     }
 
-    /// Whether somebody waits for one event of it.
+    /// Whether most of those who wait for it wait for one event.
     pub fn has_singles(&self) -> bool {
-        self.answers.iter().any(|answer| matches!(answer.to, Asker::Event(..)))
+        let singles = self.answers.iter().filter(|answer| matches!(answer.to, Asker::Event(..)));
+        2 * singles.count() > self.answers.len()
     }
 
     /// Bytes of the events, about.
@@ -136,12 +137,11 @@ impl Batch {
     pub fn add_events(
         &mut self,
         since: Millis,
+        asker: Asker,
         drafts: Vec<(Arc<Topic>, Draft)>,
         room: OwnedSemaphorePermit,
-        reply: oneshot::Sender<Vec<Result<Receipt>>>,
     ) {
-        let ids = drafts.iter().map(|(_, draft)| draft.id()).collect();
-        self.add(since, Asker::Events(ids, Some(reply)), Some(room));
+        self.add(since, asker, Some(room));
         for (topic, draft) in drafts {
             self.topics.push(topic);
             self.commit.events.push(draft);
@@ -235,9 +235,10 @@ mod tests {
 
         fn events(&mut self, since: Millis, numbers: &[u64]) -> oneshot::Receiver<Vec<Result<Receipt>>> {
             let (reply, answer) = oneshot::channel();
-            let drafts = numbers.iter().map(|&n| (self.topic.clone(), self.draft(n))).collect();
-            let room = self.room(10);
-            self.queue.batch(numbers.len(), 10).add_events(since, drafts, room, reply);
+            let drafts: Vec<_> = numbers.iter().map(|&n| (self.topic.clone(), self.draft(n))).collect();
+            let ids = drafts.iter().map(|(_, draft)| draft.id()).collect();
+            let (asker, room) = (Asker::Events(ids, Some(reply)), self.room(10));
+            self.queue.batch(numbers.len(), 10).add_events(since, asker, drafts, room);
             answer
         }
 

@@ -9,7 +9,7 @@ use crate::acl::{Action, Target};
 use crate::auth::{Identity, Secret};
 use crate::edge::{Ask, Extended, Member};
 use futures_util::future::{BoxFuture, join_all};
-use hub_core::{Added, Burst, Millis};
+use hub_core::{Added, Millis};
 use hub_proto::{Code, Error, EventId, GroupName, NewEvent, Pattern, Result, TopicName, limits, shown};
 use tokio::time::Instant;
 
@@ -23,8 +23,11 @@ impl Session {
     /// Carries out a request, or begins to. Requests that take their time hold up the next one.
     pub(super) fn handle(&mut self, corr: Corr, request: Request) {
         if let Err(error) = self.may_ask(&request) {
-            let is_publish = matches!(request, Request::Publish(_) | Request::PublishAll(_));
-            return self.refuse_one(corr, is_publish, error);
+            return self.refuse_one(corr, request.is_publish(), error);
+        }
+        if !request.is_publish() {
+            // Requests are carried out in their order: what was published before an ack is in line before it is settled.
+            self.send_burst();
         }
         match request {
             Request::Publish(event) => self.publish(corr, *event),
@@ -188,7 +191,7 @@ impl Session {
     // ---- PUBLISH ----
 
     fn publish(&mut self, corr: Corr, event: NewEvent) {
-        let added = self.check_publish(&event.topic).and_then(|()| self.burst().add(event));
+        let added = self.check_publish(&event.topic).and_then(|()| self.burst.add(event));
         match added {
             Ok(added) => self.added(corr, Answer::One, added),
             Err(error) => self.publishing.push(corr, Answer::Refused(error)),
@@ -198,7 +201,7 @@ impl Session {
     fn publish_all(&mut self, corr: Corr, events: Vec<Result<NewEvent>>) {
         let mut checked = |event: NewEvent| self.check_publish(&event.topic).map(|()| event);
         let events = events.into_iter().map(|event| event.and_then(&mut checked)).collect();
-        let (checked, added) = self.burst().add_all(events);
+        let (checked, added) = self.burst.add_all(events);
         self.added(corr, Answer::Several(checked), added);
     }
 
@@ -208,7 +211,7 @@ impl Session {
                 self.crowded = false;
                 self.forgive();
                 self.publishing.push(corr, answer);
-                if self.burst().is_full() {
+                if self.burst.is_full() {
                     self.send_burst();
                 }
             }
@@ -221,14 +224,9 @@ impl Session {
         }
     }
 
-    /// What is published in this round is put in line together.
-    fn burst(&mut self) -> &mut Burst {
-        self.burst.get_or_insert_with(|| self.hub.bus().burst())
-    }
-
     /// Puts in line what was published in this round.
     pub(super) fn send_burst(&mut self) {
-        if let Some(sent) = self.burst.as_mut().and_then(Burst::send) {
+        if let Some(sent) = self.burst.send() {
             self.publishing.sent(sent);
         }
     }

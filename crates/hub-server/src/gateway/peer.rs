@@ -36,9 +36,9 @@ impl Session {
     /// Hubs ask for members of groups, and nothing that a user needs a token for.
     pub(super) fn may_hub_ask(&self, request: &Request) -> Result<()> {
         let is_users = match request {
-            Request::Publish(_) | Request::PublishAll(_) | Request::Auth { .. } => true,
+            Request::Auth { .. } => true,
             Request::Subscribe(name, _) => name.group.is_none(),
-            _ => false,
+            _ => request.is_publish(),
         };
         if self.peer().is_some() && is_users {
             let msg = "a hub's connection is for members of groups; users have connections of their own";

@@ -38,10 +38,11 @@ impl Publishing {
         self.line.is_empty()
     }
 
-    /// Nothing is under way: a line that was long once is not kept so.
+    /// Nothing is under way: lines that were long once are not kept so.
     pub fn rest(&mut self) {
         if self.line.is_empty() {
             self.line.shrink_to(32);
+            self.sent.shrink_to(4);
             self.receipts = vec::IntoIter::default();
         }
     }

@@ -74,6 +74,12 @@ pub(crate) enum Request {
     Peer(PeerRequest),
 }
 
+impl Request {
+    pub fn is_publish(&self) -> bool {
+        matches!(self, Self::Publish(_) | Self::PublishAll(_))
+    }
+}
+
 /// The options of a SUBSCRIBE.
 #[derive(Debug, Default)]
 pub(crate) struct Options {

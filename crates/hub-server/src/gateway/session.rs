@@ -75,7 +75,7 @@ pub(crate) struct Session {
     pub(super) subscriptions: Subscriptions,
     pub(super) publishing: Publishing,
     /// What was published in this round, to be put in line together.
-    pub(super) burst: Option<Burst>,
+    pub(super) burst: Burst,
     /// What another hub said that its next member brings along.
     pub(super) brought: Brought,
     /// A request that takes its time; the next one waits for it.
@@ -196,7 +196,7 @@ impl Session {
             goodbye: None,
             subscriptions: Subscriptions::default(),
             publishing: Publishing::default(),
-            burst: None,
+            burst: hub.bus().burst(),
             job: None,
             out: VecDeque::new(),
             out_bytes: 0,

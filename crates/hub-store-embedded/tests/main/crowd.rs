@@ -1,6 +1,6 @@
 //! So many publishers that the committer takes a thread of its own, and so few that it gives it up again.
 
-use hub_core::{Bus, Config, TopicName};
+use hub_core::{Added, Bus, Config, NewEvent, TopicName};
 use hub_store_embedded::disk::sim::SimDisk;
 use hub_store_embedded::{EmbeddedStore, OpenError, Options};
 use serde_json::json;
@@ -12,6 +12,8 @@ use tokio::task::JoinSet;
 
 const CROWD: usize = 300;
 const EACH: usize = 20;
+/// Events of a burst.
+const TOGETHER: usize = 5;
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
@@ -30,15 +32,31 @@ fn topic() -> TopicName {
     TopicName::parse("orders").unwrap()
 }
 
-/// Everybody publishes, each event after the answer to the one before: the seqs.
-async fn crowd(bus: &Bus) -> Vec<Vec<u64>> {
+/// Publishes one event, or sends several together: their seqs, or nothing if the hub has stopped.
+async fn publish(bus: &Bus, together: usize) -> Vec<u64> {
+    if together == 1 {
+        return bus.publish(&topic(), json!(1)).await.into_iter().map(|receipt| receipt.seq).collect();
+    }
+    let mut burst = bus.burst();
+    for at in 0..together {
+        let added = burst.add(NewEvent::new(topic(), json!(at).into()));
+        assert!(!matches!(added, Ok(Added::Crowded(_))), "there is room for all of them");
+    }
+    let Some(sent) = burst.send() else { return Vec::new() };
+    sent.await.into_iter().flatten().map(|receipt| receipt.seq).collect()
+}
+
+/// Everybody publishes, each time after the answer to what was before: the seqs. Each `bursts`th publisher sends several
+/// events at a time; if it is 0, none does.
+async fn crowd(bus: &Bus, bursts: usize) -> Vec<Vec<u64>> {
     let mut tasks = JoinSet::new();
-    for publisher in 0..CROWD {
+    for publisher in 1..=CROWD {
         let bus = bus.clone();
+        let together = if bursts > 0 && publisher % bursts == 0 { TOGETHER } else { 1 };
         tasks.spawn(async move {
             let mut seqs = Vec::new();
-            for at in 0..EACH {
-                seqs.push(bus.publish(&topic(), json!([publisher, at])).await.unwrap().seq);
+            for _ in 0..EACH / together {
+                seqs.extend(publish(&bus, together).await);
             }
             seqs
         });
@@ -52,8 +70,9 @@ fn a_crowd_a_lone_publisher_and_a_crowd_again_lose_nothing() {
     runtime().block_on(async {
         let bus = open_bus(&disk).await;
         let mut given = BTreeSet::new();
-        for _ in 0..3 {
-            for seqs in crowd(&bus).await {
+        // Nobody sends bursts, everybody does, and half of them do.
+        for bursts in 0..3 {
+            for seqs in crowd(&bus, bursts).await {
                 assert!(seqs.is_sorted(), "what a publisher sends later is later in the log: {seqs:?}");
                 given.extend(seqs);
             }
@@ -79,12 +98,13 @@ fn a_bus_stops_under_a_crowd_and_what_it_answered_is_there() {
     let answered = runtime().block_on(async {
         let bus = open_bus(&disk).await;
         let mut tasks = JoinSet::new();
-        for _ in 0..CROWD {
+        for publisher in 0..CROWD {
             let bus = bus.clone();
             tasks.spawn(async move {
+                let together = if publisher % 2 == 0 { TOGETHER } else { 1 };
                 let mut answered = 0;
-                while let Ok(receipt) = bus.publish(&topic(), json!(1)).await {
-                    answered = answered.max(receipt.seq);
+                while let Some(seq) = publish(&bus, together).await.into_iter().max() {
+                    answered = answered.max(seq);
                 }
                 answered
             });
