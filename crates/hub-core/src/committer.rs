@@ -369,7 +369,7 @@ impl Committer {
 
     /// A commit begins: takes note of who waits for it.
     fn board(&self, batch: Batch, target: &Target) -> (Commit, Aboard) {
-        let Batch { commit, topics, answers, room } = batch;
+        let Batch { commit, topics, answers, room, .. } = batch;
         let (started, count, answers) = (Instant::now(), commit.events.len(), Arc::new(Mutex::new(answers)));
         let mut under_way = self.under_way.lock();
         while under_way.front().is_some_and(|answers| answers.strong_count() == 0) {

@@ -32,6 +32,11 @@ impl Asker {
         }
     }
 
+    /// Whether it waits for one event.
+    pub fn is_single(&self) -> bool {
+        matches!(self, Self::Event(..))
+    }
+
     /// How many records.
     pub fn records(&self) -> usize {
         match self {

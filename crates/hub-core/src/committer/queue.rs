@@ -84,6 +84,8 @@ pub struct Batch {
     /// The topic of each event.
     pub topics: Vec<Arc<Topic>>,
     pub answers: Vec<Answer>,
+    /// How many of those who wait wait for one event: not to be counted where the disk waits for it.
+    singles: usize,
     /// Room in the queue of all of them.
     pub room: Option<OwnedSemaphorePermit>,
 }
@@ -93,7 +95,7 @@ impl Batch {
     fn with_capacity(events: usize) -> Self {
         let commit = Commit { events: Vec::with_capacity(events), ..Commit::default() };
         let (topics, answers) = (Vec::with_capacity(events), Vec::with_capacity(events));
-        Self { commit, topics, answers, room: None }
+        Self { commit, topics, answers, singles: 0, room: None }
     }
 
     /// Leaves an empty one behind, which is likely to become as large.
@@ -113,8 +115,7 @@ impl Batch {
 
     /// Whether most of those who wait for it wait for one event.
     pub fn has_singles(&self) -> bool {
-        let singles = self.answers.iter().filter(|answer| matches!(answer.to, Asker::Event(..)));
-        2 * singles.count() > self.answers.len()
+        2 * self.singles > self.answers.len()
     }
 
     /// Bytes of the events, about.
@@ -162,6 +163,7 @@ impl Batch {
 
     fn add(&mut self, since: Millis, to: Asker, room: Option<OwnedSemaphorePermit>) {
         let bytes = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        self.singles += usize::from(to.is_single());
         self.answers.push(Answer { since, to, bytes });
         match (&mut self.room, room) {
             (Some(all), Some(room)) => all.merge(room),
@@ -176,6 +178,8 @@ impl Batch {
         let events: usize = answers.iter().map(|answer| answer.to.events()).sum();
         let records: usize = answers.iter().map(|answer| answer.to.records()).sum();
         let bytes = answers.iter().map(|answer| answer.bytes).sum();
+        let singles = answers.iter().filter(|answer| answer.to.is_single()).count();
+        self.singles -= singles;
         // There may be none, if this hub is alone.
         let epochs = records.min(self.commit.epochs.len());
         Self {
@@ -188,6 +192,7 @@ impl Batch {
             topics: self.topics.drain(..events).collect(),
             room: self.room.as_mut().and_then(|room| room.split(bytes)),
             answers,
+            singles,
         }
     }
 }
@@ -279,6 +284,25 @@ mod tests {
         drop(line.events(0, &many));
         assert_eq!(numbers(&line.queue.take().unwrap()), [1]);
         assert_eq!(numbers(&line.queue.take().unwrap()), many);
+    }
+
+    #[test]
+    fn a_batch_knows_whether_most_wait_for_one_event() {
+        let mut line = Line::new();
+        drop((line.event(1, 1, 1), line.event(2, 2, 1), line.events(3, &[3, 4])));
+        drop(line.queue.take_late(|since| since <= 1));
+        drop(line.event(4, 5, 1));
+        assert!(line.queue.take().unwrap().has_singles(), "two of three");
+        drop((
+            line.event(1, 1, 1),
+            line.event(2, 2, 1),
+            line.events(3, &[3, 4, 5]),
+            line.record(4, Vec::new()),
+        ));
+        assert!(!line.queue.take().unwrap().has_singles(), "two of four");
+        drop((line.event(1, 1, 1), line.events(2, &[2])));
+        drop(line.queue.take_late(|since| since <= 1));
+        assert!(!line.queue.take().unwrap().has_singles(), "none is left");
     }
 
     #[test]
