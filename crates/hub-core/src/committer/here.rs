@@ -98,7 +98,7 @@ impl Committer {
             };
             let waiting = if std::mem::replace(&mut waits, true) { batch.len() } else { 0 };
             crowd.add(waiting, on_disk);
-            let later = batch.has_singles();
+            let later = batch.is_of_singles();
             let large = batch.bytes() >= LARGE_BYTES;
             let (commit, aboard) = self.board(batch, target);
             if self.idle.swap(false, SeqCst) {

@@ -114,7 +114,7 @@ impl Batch {
     }
 
     /// Whether most of those who wait for it wait for one event.
-    pub fn has_singles(&self) -> bool {
+    pub fn is_of_singles(&self) -> bool {
         2 * self.singles > self.answers.len()
     }
 
@@ -292,17 +292,17 @@ mod tests {
         drop((line.event(1, 1, 1), line.event(2, 2, 1), line.events(3, &[3, 4])));
         drop(line.queue.take_late(|since| since <= 1));
         drop(line.event(4, 5, 1));
-        assert!(line.queue.take().unwrap().has_singles(), "two of three");
+        assert!(line.queue.take().unwrap().is_of_singles(), "two of three");
         drop((
             line.event(1, 1, 1),
             line.event(2, 2, 1),
             line.events(3, &[3, 4, 5]),
             line.record(4, Vec::new()),
         ));
-        assert!(!line.queue.take().unwrap().has_singles(), "two of four");
+        assert!(!line.queue.take().unwrap().is_of_singles(), "two of four");
         drop((line.event(1, 1, 1), line.events(2, &[2])));
         drop(line.queue.take_late(|since| since <= 1));
-        assert!(!line.queue.take().unwrap().has_singles(), "none is left");
+        assert!(!line.queue.take().unwrap().is_of_singles(), "none is left");
     }
 
     #[test]
