@@ -205,7 +205,7 @@ impl Committer {
     }
 
     /// Something was put in line.
-    pub fn nudge(&self) {
+    fn nudge(&self) {
         if self.is_here.load(SeqCst) {
             self.ready.notify_one();
         } else {
