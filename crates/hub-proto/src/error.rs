@@ -44,6 +44,8 @@ impl Error {
     constructors! {
         bad_json => BadJson,
         bad_request => BadRequest,
+        forbidden => Forbidden,
+        quota_exceeded => QuotaExceeded,
         too_large => TooLarge,
         unavailable => Unavailable,
         unknown_id => UnknownId,
@@ -126,6 +128,10 @@ codes! {
     UnknownId = "unknown_id",
     /// Too many, too fast; `retry_after_ms` says when to come back.
     RateLimited = "rate_limited",
+    /// The token was taken back, or its key was, before it expired.
+    TokenRevoked = "token_revoked",
+    /// A quota of the subject, of the topic or of the hub is used up, until something is deleted or the quota is raised.
+    QuotaExceeded = "quota_exceeded",
     /// A payload, frame or batch over the limit.
     TooLarge = "too_large",
     /// The topic has this id with another payload or key.
@@ -186,7 +192,7 @@ mod tests {
         for code in Code::ALL {
             assert_eq!(code.as_str().parse::<Code>(), Ok(*code));
         }
-        assert_eq!(Code::ALL.len(), 18);
+        assert_eq!(Code::ALL.len(), 20);
     }
 
     #[test]

@@ -6,6 +6,9 @@ pub const RESERVED: &str = "x-hub-";
 /// On a replayed dead letter: the one group the record is for. Other groups settle it without delivery.
 pub const REPLAY_FOR: &str = "x-hub-replay-for";
 
+/// On a record of a derived topic: the hub wrote it. Its value is [`Derivation::as_str`](crate::Derivation::as_str).
+pub const DERIVED: &str = "x-hub-derived";
+
 /// Whether a header name is the hub's own.
 ///
 /// ```

@@ -47,7 +47,7 @@ pub use draft::Draft;
 pub use error::{Code, Error, Result, shown};
 pub use event::Event;
 pub use id::{EventId, IdGenerator};
-pub use name::{GroupName, Key, TopicName};
+pub use name::{Derivation, Derived, GroupName, Key, TopicName};
 pub use new_event::NewEvent;
 pub use options::PublishOptions;
 pub use pattern::Pattern;

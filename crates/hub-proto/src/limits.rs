@@ -1,9 +1,9 @@
 //! How much is too much, in one place. Sizes are bytes of UTF-8, times are milliseconds.
 //!
-//! Records and topics that the hub itself writes (`dlq.…`, `….snapshot`) are not bound by the limits on names
-//! and sizes.
+//! Records that the hub itself writes are not bound by the limits on sizes, and the names of derived topics (`dlq.…`,
+//! `….snapshot`) are longer than their source's by what the hub adds.
 
-/// Longest topic name a client may publish to.
+/// Longest topic name that a client may publish to. A derived topic's name is longer by its prefix and its suffix.
 pub const TOPIC_BYTES: usize = 200;
 /// Longest group name.
 pub const GROUP_BYTES: usize = 200;

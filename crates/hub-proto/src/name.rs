@@ -6,7 +6,7 @@ mod topic;
 use std::sync::Arc;
 
 pub use group::GroupName;
-pub use topic::TopicName;
+pub use topic::{Derivation, Derived, TopicName};
 
 /// An entity key: what ordering and compaction go by. Any text.
 pub type Key = Arc<str>;

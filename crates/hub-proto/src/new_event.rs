@@ -152,7 +152,8 @@ impl NewEvent {
     /// longer topics, deeper payloads and reserved headers.
     ///
     /// # Errors
-    /// `too_large` if the payload has more than `max_payload` bytes, `bad_request` for all else.
+    /// `too_large` if the payload has more than `max_payload` bytes, `forbidden` if the topic is a derived one,
+    /// `bad_request` for all else.
     pub fn check(&self, max_payload: usize) -> Result<()> {
         if self.payload.len() > max_payload {
             return Err(Error::too_large(format!(
@@ -161,6 +162,13 @@ impl NewEvent {
             )));
         }
         self.payload.check_depth()?;
+        if self.topic.derived().is_some() {
+            return Err(Error::forbidden(format!(
+                "topic {} is written by the hub alone: it is derived from {}; publish there",
+                shown(&self.topic),
+                shown(self.topic.root())
+            )));
+        }
         self.topic.check_length()?;
         let options = &self.options;
         if let Some(key) = &options.key {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::shown;
 use crate::name::is_segment_byte;
-use crate::{Error, Result, TopicName, limits};
+use crate::{Derivation, Derived, Error, Result, TopicName, limits};
 
 /// A topic pattern. Two patterns are equal if they are written alike; whether they *mean* the same is asked
 /// with [`Pattern::contains`] both ways.
@@ -79,23 +79,56 @@ impl Pattern {
         self.tokens.iter().all(|token| matches!(token, Token::Literal { .. }))
     }
 
-    /// Whether a *subscription* to this pattern covers the topic: dead letters and snapshots must be named.
-    /// `dlq.…` only matches if the pattern begins with a literal `dlq`, `….snapshot` only if it ends with a
-    /// literal `snapshot`; so a subscription to `**` does not get its own dead letters back.
+    /// What every topic that it matches begins with, as far as that can be told by its literal segments.
+    ///
+    /// ```
+    /// use hub_proto::Pattern;
+    /// assert_eq!(Pattern::parse("orders.eu.*.paid")?.prefix(), "orders.eu");
+    /// assert_eq!(Pattern::parse("**.paid")?.prefix(), "");
+    /// # Ok::<(), hub_proto::Error>(())
+    /// ```
+    pub fn prefix(&self) -> &str {
+        let wildcard = self.text.find('*').unwrap_or(self.text.len());
+        // `a.**` matches `a`, too.
+        self.text[..wildcard].trim_end_matches('.')
+    }
+
+    /// Whether a *subscription* to this pattern covers the topic: derived topics must be named. `dlq.…` only matches if the
+    /// pattern begins with a literal `dlq`, `….snapshot` only if it ends with a literal `snapshot`, `dlq.….snapshot` only if it
+    /// does both. So a subscription to `**` does not get its own dead letters back, and [`sources`](Self::sources) of a pattern
+    /// are all that its topics are derived from. The hub's own topics are not covered by any pattern.
     ///
     /// ```
     /// use hub_proto::{Pattern, TopicName};
-    /// let dead = TopicName::parse("dlq.orders")?;
+    /// let dead = TopicName::readable("dlq.orders")?;
     /// assert!(!Pattern::parse("**")?.matches_for_subscription(&dead));
     /// assert!(Pattern::parse("dlq.**")?.matches_for_subscription(&dead));
     /// # Ok::<(), hub_proto::Error>(())
     /// ```
     pub fn matches_for_subscription(&self, topic: &TopicName) -> bool {
-        let first = || self.text.split('.').next();
-        let last = || self.text.rsplit('.').next();
-        (!topic.is_dead_letter() || first() == Some("dlq"))
-            && (!topic.is_snapshot() || last() == Some("snapshot"))
-            && self.matches(topic)
+        let Some(derived) = topic.derived() else { return !topic.is_system() && self.matches(topic) };
+        let names_letters = || self.text.split('.').next() == Some("dlq");
+        let names_snapshot = || self.text.rsplit('.').next() == Some("snapshot");
+        let of_snapshot = || derived.source.rsplit_once('.').is_some_and(|(_, last)| last == "snapshot");
+        let named = match derived.how {
+            Derivation::DeadLetters => names_letters() && (!of_snapshot() || names_snapshot()),
+            Derivation::Snapshot => names_snapshot(),
+        };
+        named && self.matches(topic)
+    }
+
+    /// What the topics of a subscription to this pattern are derived from, one pattern per step: `orders.*` for
+    /// `dlq.orders.*`, none for `orders.*`. Who reads derived topics needs the right to read these, too.
+    ///
+    /// ```
+    /// use hub_proto::Pattern;
+    /// let sources: Vec<_> = Pattern::parse("dlq.**.snapshot")?.sources().collect();
+    /// assert_eq!(sources, [Pattern::parse("**.snapshot")?, Pattern::parse("**")?]);
+    /// # Ok::<(), hub_proto::Error>(())
+    /// ```
+    pub fn sources(&self) -> impl Iterator<Item = Self> {
+        // A part of a pattern that ends at a dot is a pattern.
+        Derived::sources(&self.text).filter_map(|source| Self::parse(source).ok())
     }
 
     /// The text of a literal token.

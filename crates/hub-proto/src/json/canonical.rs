@@ -15,7 +15,7 @@ use super::{number, string_end, write_escape, write_unicode_escape};
 /// assert_eq!(canonical(br#"{ "b": [1.50], "a": "\u0041" }"#), br#"{"a":"A","b":[15e-1]}"#);
 /// ```
 pub fn canonical(json: &[u8]) -> Vec<u8> {
-    let mut writer = Writer { out: Vec::with_capacity(json.len()), open: Vec::new(), members: Vec::new() };
+    let mut writer = Writer { out: Vec::with_capacity(json.len()), ..Writer::default() };
     let mut at = 0;
     while let Some(&byte) = json.get(at) {
         let start = at;
@@ -43,17 +43,30 @@ pub fn canonical(json: &[u8]) -> Vec<u8> {
             _ => writer.out.push(byte),
         }
     }
-    writer.out
+    writer.finish()
 }
 
-/// Writes the canonical text as it comes and puts an object's members into order when the object closes. Its
-/// stack is on the heap, so deep nesting costs memory in proportion and no recursion.
+/// Writes the text as it comes, notes of each object in which order its members belong, and puts everything into order at the
+/// end: each byte is copied once, however deep it lies. Its stacks are on the heap, so deep nesting costs memory in proportion
+/// and no recursion.
+#[derive(Default)]
 struct Writer {
     out: Vec<u8>,
     /// The arrays and objects around the current place.
     open: Vec<Open>,
     /// The members so far of all open objects; those of the innermost one are last.
     members: Vec<Member>,
+    /// The objects whose members are not in order.
+    unordered: Vec<Unordered>,
+}
+
+/// An object whose members belong into another order.
+struct Unordered {
+    /// The inside of its brackets in `out`.
+    start: usize,
+    end: usize,
+    /// The texts of its members, in the order in which they belong.
+    members: Vec<(usize, usize)>,
 }
 
 struct Open {
@@ -64,6 +77,13 @@ struct Open {
     first: usize,
     /// Whether the next string is a key.
     expects_key: bool,
+}
+
+/// A piece of the text that is still to be copied.
+enum Piece {
+    /// From here to there.
+    Text(usize, usize),
+    Comma,
 }
 
 /// A member's text in `out`: `"key":value`.
@@ -108,9 +128,9 @@ impl Writer {
         }
     }
 
-    /// Puts the members of an object that just ended into the order of their keys.
+    /// Notes in which order the members of an object belong that just ended.
     fn sort(&mut self, open: &Open) {
-        let Self { out, members, .. } = self;
+        let Self { out, members, unordered, .. } = self;
         let members = &mut members[open.first..];
         let key = |member: &Member| &out[member.start + 1..member.key_end];
         if members.is_sorted_by(|a, b| key(a) <= key(b)) {
@@ -118,15 +138,41 @@ impl Writer {
         }
         // Stable: of members with the same key the order has a meaning, for most readers take the last.
         members.sort_by(|a, b| key(a).cmp(key(b)));
-        let mut sorted = Vec::with_capacity(out.len() - open.start);
-        for member in members {
-            if !sorted.is_empty() {
-                sorted.push(b',');
-            }
-            sorted.extend_from_slice(&out[member.start..member.end]);
+        let members = members.iter().map(|member| (member.start, member.end)).collect();
+        unordered.push(Unordered { start: open.start, end: out.len(), members });
+    }
+
+    /// The text, with everything in order.
+    fn finish(self) -> Vec<u8> {
+        let Self { out: text, mut unordered, .. } = self;
+        if unordered.is_empty() {
+            return text;
         }
-        out.truncate(open.start);
-        out.append(&mut sorted);
+        // An object comes before those within it.
+        unordered.sort_unstable_by_key(|object| (object.start, std::cmp::Reverse(object.end)));
+        let mut ordered = Vec::with_capacity(text.len());
+        let mut left = vec![Piece::Text(0, text.len())];
+        while let Some(piece) = left.pop() {
+            let Piece::Text(start, end) = piece else {
+                ordered.push(b',');
+                continue;
+            };
+            // The first member of an object begins where the object does, and is not the object.
+            let is_around = |object: &Unordered| object.start == start && object.end > end;
+            let first = unordered.partition_point(|object| object.start < start || is_around(object));
+            let Some(object) = unordered.get(first).filter(|object| object.start < end) else {
+                ordered.extend_from_slice(&text[start..end]);
+                continue;
+            };
+            ordered.extend_from_slice(&text[start..object.start]);
+            // The last one first: they are taken from the end.
+            left.push(Piece::Text(object.end, end));
+            for (at, &(start, end)) in object.members.iter().enumerate().rev() {
+                left.push(Piece::Text(start, end));
+                left.extend((at > 0).then_some(Piece::Comma));
+            }
+        }
+        ordered
     }
 
     fn string(&mut self, raw: &[u8]) {

@@ -199,3 +199,17 @@ fn numbers_are_written_in_decimal() {
         assert_eq!(out, n.to_string().as_bytes());
     }
 }
+
+/// At 128 levels, each of which is out of order, a copy per level would be 128 copies.
+#[test]
+fn unordered_objects_within_each_other_are_put_into_order_in_one_pass() {
+    let (depth, filler) = (128, "x".repeat(64 << 10));
+    let (mut json, mut expected) = (format!("\"{filler}\""), format!("\"{filler}\""));
+    for level in 0..depth {
+        json = format!("{{\"b\":{json},\"c\":[{{\"z\":1,\"y\":{level}}}],\"a\":{level}}}");
+        let number = |n: i32| String::from_utf8(canonical(n.to_string().as_bytes())).unwrap();
+        let level = number(level);
+        expected = format!("{{\"a\":{level},\"b\":{expected},\"c\":[{{\"y\":{level},\"z\":1}}]}}");
+    }
+    assert_eq!(String::from_utf8(canonical(json.as_bytes())).unwrap(), expected);
+}

@@ -8,12 +8,14 @@ use crate::{Error, Result, limits};
 
 const DEAD_LETTER: &str = "dlq";
 const SNAPSHOT: &str = "snapshot";
+/// The first segment of the hub's own topics.
+const SYSTEM: &str = "_hub";
 
 /// A topic's name: segments of `[A-Za-z0-9_-]+` with dots between them, at most 200 bytes.
 ///
-/// Names the hub makes (`dlq.<topic>`, `<topic>.snapshot`) may be longer. Such names come back from clients in
-/// acks and subscriptions, so `Deserialize` takes any length, like [`TopicName::stored`];
-/// [`NewEvent::check`](crate::NewEvent::check) bounds what is published.
+/// Names of derived topics ([`TopicName::derived`]) are longer by what the hub adds to them. They come back from clients in acks
+/// and subscriptions, so `Deserialize` takes any length, like [`TopicName::stored`]; [`TopicName::readable`] and
+/// [`NewEvent::check`](crate::NewEvent::check) bound what a client may name.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicName(Arc<str>);
 
@@ -33,7 +35,14 @@ impl TopicName {
     /// `bad_request` if the name is too long, has an empty segment or other characters.
     pub fn parse(name: &str) -> Result<Self> {
         check_length(name)?;
-        Self::stored(name)
+        let name = Self::stored(name)?;
+        if name.is_system() {
+            return Err(Error::bad_request(format!(
+                "topic name {} begins with {SYSTEM}, which is for the hub's own topics; choose another",
+                shown(&name)
+            )));
+        }
+        Ok(name)
     }
 
     /// Checks a name like [`TopicName::parse`], but of any length: for names the hub itself wrote.
@@ -55,44 +64,125 @@ impl TopicName {
         Ok(Self(name.into()))
     }
 
-    /// Where this topic's dead letters go: `dlq.<topic>`, whatever its length.
+    /// Where this topic's dead letters go: `dlq.<topic>`.
     #[must_use]
     pub fn dead_letter(&self) -> Self {
         Self(format!("{DEAD_LETTER}.{}", self.0).into())
     }
 
-    /// Where the compactor keeps this topic's snapshot: `<topic>.snapshot`, whatever its length.
+    /// Where the compactor keeps this topic's snapshot: `<topic>.snapshot`.
     #[must_use]
     pub fn snapshot(&self) -> Self {
         Self(format!("{}.{SNAPSHOT}", self.0).into())
     }
 
+    /// What the topic is derived from; `None` for a topic that publishers write to.
+    ///
+    /// ```
+    /// use hub_proto::{Derivation, TopicName};
+    /// let letters = TopicName::parse("orders")?.dead_letter();
+    /// let derived = letters.derived().expect("the hub writes it");
+    /// assert_eq!((derived.how, derived.source), (Derivation::DeadLetters, "orders"));
+    /// assert!(TopicName::parse("orders")?.derived().is_none());
+    /// # Ok::<(), hub_proto::Error>(())
+    /// ```
+    pub fn derived(&self) -> Option<Derived<'_>> {
+        Derived::of(&self.0)
+    }
+
+    /// The topic that publishers write to and that this one is derived from, over all steps; the topic itself if it is not
+    /// derived.
+    pub fn root(&self) -> &str {
+        Derived::sources(&self.0).last().unwrap_or(&self.0)
+    }
+
+    /// Whether this is a topic of the hub's own, which nobody else reads or writes: its first segment is `_hub`.
+    pub fn is_system(&self) -> bool {
+        self.0.split('.').next() == Some(SYSTEM)
+    }
+
     /// Whether this is some topic's `dlq.…`.
     pub fn is_dead_letter(&self) -> bool {
-        self.0.split_once('.').is_some_and(|(first, _)| first == DEAD_LETTER)
+        self.derived().is_some_and(|derived| derived.how == Derivation::DeadLetters)
     }
 
     /// Whether this is some topic's `….snapshot`. The dead letters of one are not: they are letters.
     pub fn is_snapshot(&self) -> bool {
-        !self.is_dead_letter() && self.0.rsplit_once('.').is_some_and(|(_, last)| last == SNAPSHOT)
+        self.derived().is_some_and(|derived| derived.how == Derivation::Snapshot)
     }
 
-    /// Reads a name that somebody wants to read from: like [`TopicName::parse`], but the hub's own topics have names of
-    /// any length.
+    /// Reads a name that somebody wants to read from: like [`TopicName::parse`], or the name of a topic that the hub derives
+    /// from one. The hub derives `dlq.T`, `T.snapshot` and `dlq.T.snapshot`, where `T` is not derived itself.
     ///
     /// # Errors
-    /// As for [`TopicName::parse`].
+    /// As for [`TopicName::parse`], and `bad_request` for a derived name that the hub never makes.
     pub fn readable(name: &str) -> Result<Self> {
-        let name = Self::stored(name)?;
-        if !name.is_dead_letter() && !name.is_snapshot() {
-            name.check_length()?;
+        let Some(derived) = Derived::of(name) else { return Self::parse(name) };
+        let root = match Derived::of(derived.source) {
+            Some(Derived { how: Derivation::Snapshot, source }) if derived.how == Derivation::DeadLetters => {
+                source
+            }
+            _ => derived.source,
+        };
+        if Derived::of(root).is_some() {
+            return Err(Error::bad_request(format!(
+                "topic name {} is derived more than once; a topic T has dlq.T, T.snapshot and dlq.T.snapshot",
+                shown(name)
+            )));
         }
-        Ok(name)
+        Self::parse(root)?;
+        Self::stored(name)
     }
 
     /// The limit on names a client may publish to.
     pub(crate) fn check_length(&self) -> Result<()> {
         check_length(&self.0)
+    }
+}
+
+/// How the hub derives a topic from another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Derivation {
+    /// `dlq.T`: events of `T` that a group gave up.
+    DeadLetters,
+    /// `T.snapshot`: the newest state of every key of the compacted topic `T`.
+    Snapshot,
+}
+
+impl Derivation {
+    /// The word for it in headers and messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DeadLetters => "dead-letter",
+            Self::Snapshot => "snapshot",
+        }
+    }
+}
+
+/// A derived topic: the hub alone writes it, and reading it needs the right on its source, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Derived<'a> {
+    /// How it is derived.
+    pub how: Derivation,
+    /// The name of the topic that it is derived from, which may be derived itself: `dlq.T.snapshot` is `T.snapshot`'s.
+    pub source: &'a str,
+}
+
+impl<'a> Derived<'a> {
+    /// What a name, or a pattern as it is written, is derived from, step by step: `T.snapshot` and `T` for `dlq.T.snapshot`.
+    pub fn sources(name: &'a str) -> impl Iterator<Item = &'a str> {
+        std::iter::successors(Self::of(name), |derived| Self::of(derived.source))
+            .map(|derived| derived.source)
+    }
+
+    fn of(name: &'a str) -> Option<Self> {
+        if let Some((DEAD_LETTER, source)) = name.split_once('.') {
+            return Some(Self { how: Derivation::DeadLetters, source });
+        }
+        match name.rsplit_once('.') {
+            Some((source, SNAPSHOT)) => Some(Self { how: Derivation::Snapshot, source }),
+            _ => None,
+        }
     }
 }
 
@@ -125,20 +215,70 @@ mod tests {
         for good in ["a", "a.b", "A-1_b.c", "-", "_._", &"t".repeat(200)] {
             assert_eq!(TopicName::parse(good).unwrap().as_str(), good);
         }
-        for bad in ["", ".", "a.", ".a", "a..b", "a b", "a*", "**", "é", "a\0b", &"t".repeat(201)] {
+        for bad in [
+            "_hub",
+            "_hub.makers",
+            "",
+            ".",
+            "a.",
+            ".a",
+            "a..b",
+            "a b",
+            "a*",
+            "**",
+            "é",
+            "a\0b",
+            &"t".repeat(201),
+        ] {
             assert!(TopicName::parse(bad).is_err(), "{bad:?}");
         }
     }
 
     #[test]
-    fn names_the_hub_makes_have_no_length_limit() {
+    fn a_derived_name_is_as_long_as_its_root_allows() {
         let longest = TopicName::parse(&"t".repeat(200)).unwrap();
-        let dead = longest.dead_letter();
-        assert_eq!(dead.len(), 204);
-        assert!(TopicName::parse(&dead).is_err());
-        assert_eq!(TopicName::stored(&dead).unwrap(), dead);
-        let json = serde_json::to_string(&dead).unwrap();
-        assert_eq!(serde_json::from_str::<TopicName>(&json).unwrap(), dead);
+        let derived = [longest.dead_letter(), longest.snapshot(), longest.snapshot().dead_letter()];
+        for name in &derived {
+            assert!(TopicName::parse(name).is_err(), "nobody publishes to {name}");
+            assert_eq!(TopicName::readable(name).unwrap(), *name);
+            let json = serde_json::to_string(name).unwrap();
+            assert_eq!(serde_json::from_str::<TopicName>(&json).unwrap(), *name);
+        }
+        let long = "t".repeat(201);
+        for name in [format!("dlq.{long}"), format!("{long}.snapshot"), format!("dlq.{long}.snapshot")] {
+            let error = TopicName::readable(&name).unwrap_err().to_string();
+            assert!(error.contains("201 bytes; at most 200"), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_that_the_hub_never_derives_are_refused() {
+        for name in ["dlq._hub.x", "_hub.snapshot"] {
+            assert!(TopicName::readable(name).is_err(), "{name}");
+        }
+        for name in ["dlq.dlq.t", "t.snapshot.snapshot", "dlq.t.snapshot.snapshot", "dlq.dlq.t.snapshot"] {
+            let error = TopicName::readable(name).unwrap_err();
+            assert!(error.msg.contains("derived more than once"), "{name}: {error}");
+        }
+        for name in ["dlq.t", "t.snapshot", "dlq.t.snapshot", "dlq.snapshot", "dlq", "snapshot", "t"] {
+            assert_eq!(TopicName::readable(name).unwrap().as_str(), name);
+        }
+    }
+
+    #[test]
+    fn the_root_of_a_name_is_what_publishers_write_to() {
+        let root = |name: &str| TopicName::stored(name).unwrap().root().to_owned();
+        for (name, of) in [
+            ("t", "t"),
+            ("dlq.t", "t"),
+            ("t.snapshot", "t"),
+            ("dlq.t.snapshot", "t"),
+            ("dlq.snapshot", "snapshot"),
+            ("dlq", "dlq"),
+            ("dlq.dlq.t", "t"),
+        ] {
+            assert_eq!(root(name), of, "{name}");
+        }
     }
 
     #[test]

@@ -209,14 +209,47 @@ fn a_subscription_gets_dead_letters_and_snapshots_only_if_it_names_them() {
         ("orders.*", "orders.snapshot", false),
         ("**.snapshot", "orders.snapshot", true),
         ("**", "snapshot", true),
-        ("dlq.**", "dlq.orders.snapshot", true),
+        ("dlq.**", "dlq.orders.snapshot", false),
+        ("dlq.orders.*", "dlq.orders.snapshot", false),
+        ("dlq.**.snapshot", "dlq.orders.snapshot", true),
+        ("dlq.**", "dlq.snapshot", true),
         ("**.snapshot", "dlq.orders.snapshot", false),
         ("dlq.b", "dlq.a", false),
     ] {
-        let topic = TopicName::parse(topic).unwrap();
+        let topic = TopicName::readable(topic).unwrap();
         assert_eq!(pattern(text).matches_for_subscription(&topic), expected, "{text} and {topic}");
     }
     assert!(pattern("**").matches("dlq.orders"), "an ACL's pattern matches them all the same");
+}
+
+#[test]
+fn a_covered_topic_s_sources_are_covered_by_the_pattern_s_sources() {
+    let topics =
+        ["a", "a.b", "dlq.a", "dlq.a.b", "a.snapshot", "a.b.snapshot", "dlq.a.snapshot", "dlq.snapshot"];
+    let patterns = [
+        "**",
+        "dlq.**",
+        "dlq.*",
+        "dlq.a.*",
+        "dlq.**.snapshot",
+        "dlq.*.snapshot",
+        "**.snapshot",
+        "*.snapshot",
+        "a.*.snapshot",
+        "dlq.a.snapshot",
+        "dlq",
+        "snapshot",
+    ];
+    for (text, topic) in patterns.iter().flat_map(|text| topics.map(|topic| (text, topic))) {
+        let topic = TopicName::readable(topic).unwrap();
+        if !pattern(text).matches_for_subscription(&topic) {
+            continue;
+        }
+        let sources: Vec<Pattern> = pattern(text).sources().collect();
+        for source in crate::Derived::sources(&topic) {
+            assert!(sources.iter().any(|pattern| pattern.matches(source)), "{text}: {topic} is of {source}");
+        }
+    }
 }
 
 /// Exponential work would not end within the life of the universe.
