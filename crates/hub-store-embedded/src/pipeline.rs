@@ -10,7 +10,7 @@
 use crate::disk::Wait;
 use crate::format::entry::Mark;
 use crate::index::Item;
-use crate::plan::{Batch, Chunk, New, Open, Refused, Reply, Touched};
+use crate::plan::{Batch, Chunk, LARGEST, New, Open, Refused, Reply, Touched};
 use crate::segment::{Index, Segment};
 use crate::shared::{Shared, explain};
 use crate::writer::Writer;
@@ -424,9 +424,20 @@ impl Chunk {
 
     /// Tells who waits. Whoever went away does not want its answer.
     fn answer(self, failed: Option<&StoreError>) {
-        let _ = self.reply.send(match failed {
+        let committed = match failed {
             Some(error) => Err(error.clone()),
-            None => Ok(Committed { records: vec![Ok(()); self.recorded], events: self.results }),
-        });
+            None => Ok(Committed { records: self.recorded(), events: self.results }),
+        };
+        let _ = self.reply.send(committed);
+    }
+
+    /// What its records are answered.
+    fn recorded(&self) -> Vec<StoreResult<()>> {
+        let mut results = vec![Ok(()); self.recorded];
+        for &at in &self.oversized {
+            let what = format!("a record of a group is too large; this store takes at most {LARGEST} bytes");
+            results[at] = Err(StoreError::Unavailable(what));
+        }
+        results
     }
 }

@@ -10,7 +10,7 @@ use crate::lookup::{self, Failed, Found};
 use crate::segment::{Index, Segment};
 use crate::writer::Writer;
 use hub_core::Millis;
-use hub_core::store::{Appended, Commit, Committed, Durability, Record, StoreError, StoreResult};
+use hub_core::store::{Appended, Commit, Committed, Durability, First, Record, StoreError, StoreResult};
 use hub_proto::{Draft, Event, EventId, Key, TopicName};
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::oneshot;
 
 /// The largest record.
-const LARGEST: usize = frame::MAX - 64;
+pub const LARGEST: usize = frame::MAX - 64;
 /// The most digits that a seq has.
 const ROOM_FOR_SEQ: usize = 20;
 /// What a topic takes beside its name: two headers, its number twice, and how far it is reserved.
@@ -92,10 +92,12 @@ pub struct Chunk {
     pub news: Vec<New>,
     /// What its events are answered.
     pub results: Vec<StoreResult<Appended>>,
-    /// As given.
+    /// As given, but for those that are too large.
     pub records: Vec<Record>,
-    /// How many.
+    /// How many were given.
     pub recorded: usize,
+    /// The places of those that are too large for a frame.
+    pub oversized: Vec<usize>,
     /// As given.
     pub cleaned: Vec<(Arc<Topic>, Cleaned)>,
     /// As given.
@@ -155,8 +157,8 @@ pub struct Ahead {
     at: (u64, usize),
 }
 
-/// What a topic has of an id: seq, time, and whether it is the same event.
-type Known = Option<(u64, Millis, bool)>;
+/// What a topic has of an id.
+type Known = Option<First>;
 
 /// An event that readers do not see yet.
 pub struct Unseen {
@@ -254,7 +256,7 @@ impl Writer {
         }
         for (place, topic, hash) in doubtful {
             let (at, known) = &mut looked[place];
-            *known = match self.find(&topic, &events[*at], hash, wait) {
+            *known = match self.find(&topic, events[*at].id(), hash, wait) {
                 Err(Failed::WouldBlock) if wait == Wait::No => return None,
                 found => found.map_err(StoreError::from),
             };
@@ -267,15 +269,11 @@ impl Writer {
         !is_v7(id) || self.v7_before.is_some_and(|high| id <= high)
     }
 
-    fn find(&self, topic: &Topic, draft: &Draft, hash: u64, wait: Wait) -> Result<Known, Failed> {
-        let id = draft.id();
+    fn find(&self, topic: &Topic, id: EventId, hash: u64, wait: Wait) -> Result<Known, Failed> {
         let found = lookup::find_id(&self.shared, topic, id, hash, self.may_be_sealed(id), wait)?;
         Ok(found.map(|found| match found {
-            Found::Event(event) => {
-                let same = event.same_content(draft.key().map(|key| &**key), draft.payload());
-                (event.seq(), event.ts(), same)
-            }
-            Found::Past(past) => (past.seq, past.ts, past.content == draft.content()),
+            Found::Event(event) => First::Record(Arc::new(event)),
+            Found::Past(past) => First::Remembered(past.seq, past.ts, past.content),
         }))
     }
 
@@ -307,14 +305,27 @@ impl Writer {
     /// Gives every new event its place, and writes the frames.
     fn lay_out(&mut self, batch: Batch, looked: Vec<(usize, StoreResult<Known>)>, reply: Reply) {
         let mut frames = std::mem::take(&mut self.open.frames);
-        self.lay_out_rest(&batch, &mut frames);
+        let oversized = self.lay_out_rest(&batch, &mut frames);
         self.open.frames = frames;
-        let Batch { commit: Commit { now, events, records, .. }, cleaned, jumps, opened, closed } = batch;
+        let Batch { commit: Commit { now, events, mut records, .. }, cleaned, jumps, opened, closed } = batch;
+        let recorded = records.len();
+        oversized.iter().rev().for_each(|&at| drop(records.remove(at)));
         let results = Vec::with_capacity(events.len());
         let sync = opened || closed || !records.is_empty() || !cleaned.is_empty() || !jumps.is_empty();
-        let (touched, news, recorded) = (Vec::new(), Vec::with_capacity(events.len()), records.len());
-        let mut chunk =
-            Chunk { touched, news, results, records, recorded, cleaned, jumps, sync, closed, reply };
+        let (touched, news) = (Vec::new(), Vec::with_capacity(events.len()));
+        let mut chunk = Chunk {
+            touched,
+            news,
+            results,
+            records,
+            recorded,
+            oversized,
+            cleaned,
+            jumps,
+            sync,
+            closed,
+            reply,
+        };
         self.serial += 1;
         let mut looked = looked.into_iter().peekable();
         let mut touched: Option<usize> = None;
@@ -339,8 +350,9 @@ impl Writer {
         self.open.chunks.push(chunk);
     }
 
-    /// The frames of what is no event.
-    fn lay_out_rest(&self, batch: &Batch, frames: &mut Vec<u8>) {
+    /// The frames of what is no event. Answers the places of records that no frame can hold: a reader would take one for
+    /// damage, and everything behind it in the commit with it.
+    fn lay_out_rest(&self, batch: &Batch, frames: &mut Vec<u8>) -> Vec<usize> {
         let seal = self.open.segment.seal;
         if batch.opened {
             seal.opened(frames, self.shared.boot, batch.commit.now);
@@ -349,11 +361,20 @@ impl Writer {
             seal.topic(frames, topic.number, &topic.name);
             seal.jump(frames, topic.number, *last);
         }
-        batch.commit.records.iter().for_each(|record| seal.record(frames, record));
+        let mut oversized = Vec::new();
+        for (at, record) in batch.commit.records.iter().enumerate() {
+            let start = frames.len();
+            seal.record(frames, record);
+            if frames.len() - start > frame::HEADER + LARGEST {
+                frames.truncate(start);
+                oversized.push(at);
+            }
+        }
         for (topic, cleaned) in &batch.cleaned {
             seal.topic(frames, topic.number, &topic.name);
             seal.cleaned(frames, topic.number, cleaned);
         }
+        oversized
     }
 
     fn touch(&mut self, chunk: &mut Chunk, name: &TopicName) -> usize {
@@ -412,11 +433,10 @@ impl Writer {
         if let Some(known) = known {
             if let Some(Unseen { event: first, .. }) = self.unseen.find(hash, |unseen| unseen.is(number, id))
             {
-                let same = first.same_content(draft.key().map(|key| &**key), draft.payload());
-                return Ok(Appended::Known { seq: first.seq(), ts: first.ts(), same, durability });
+                return Ok(Appended::known(First::Record(first.clone()), draft, durability));
             }
-            if let Some((seq, ts, same)) = known? {
-                return Ok(Appended::Known { seq, ts, same, durability });
+            if let Some(first) = known? {
+                return Ok(Appended::known(first, draft, durability));
             }
         }
         let Open { segment, start, frames, .. } = &mut self.open;

@@ -3,8 +3,13 @@
 use super::model::{Counts, End, Verdict};
 use super::tools::{Rng, in_parallel, now, setting};
 use super::world::World;
-use hub_core::store::EventStore;
+use crate::ledger;
+use hub_core::GroupOptions;
+use hub_core::store::{Commit, EventStore, Record, SubscriptionRecord};
+use hub_store_embedded::disk::sim::SimDisk;
+use hub_store_embedded::{EmbeddedStore, Options, Threads};
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 /// What a run has done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -277,4 +282,44 @@ impl std::ops::AddAssign for Lies {
         self.shortened += other.shortened;
         self.whole += other.whole;
     }
+}
+
+/// A frame holds 16 MiB; a larger one would read as damage, with all that was committed beside it.
+#[test]
+fn a_record_too_large_for_a_frame_is_refused_and_its_commit_survives() {
+    let disk = SimDisk::new(1);
+    let open = || {
+        EmbeddedStore::open_on(
+            Arc::new(disk.for_this_life()),
+            Options { threads: Threads::None, ..Options::default() },
+        )
+    };
+    let store = open().unwrap();
+    let record = |label: &str| SubscriptionRecord {
+        label: label.to_owned(),
+        group: ledger::group("g"),
+        topics: Vec::new(),
+        options: GroupOptions::default(),
+        created: 1,
+        idle_since: None,
+    };
+    let huge = record(&"a".repeat(17 << 20));
+    let events = vec![ledger::draft("t", 1, None)];
+    let records = vec![
+        Record::Subscription(record("a.*")),
+        Record::Subscription(huge),
+        Record::Subscription(record("b.*")),
+    ];
+    let committed = now(store.commit(Commit { now: ledger::T0, events, records, ..Commit::default() }));
+    assert!(committed.events[0].is_ok() && committed.records[0].is_ok() && committed.records[2].is_ok());
+    let refused = committed.records[1].as_ref().unwrap_err().to_string();
+    assert!(refused.contains("too large"), "{refused}");
+    disk.process_death();
+    drop(store);
+    let store = open().unwrap();
+    assert_eq!(store.health().damaged, 0);
+    let image = now(store.load()).unwrap();
+    let labels: Vec<&str> = image.subscriptions.iter().map(|record| record.label.as_str()).collect();
+    assert_eq!(labels, ["a.*", "b.*"]);
+    assert_eq!(image.topics[0].1.last, 1);
 }

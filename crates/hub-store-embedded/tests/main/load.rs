@@ -476,12 +476,13 @@ async fn give_up_after<T>(polls: u64, future: impl Future<Output = T>) -> Option
 async fn check_once(store: &EmbeddedStore, events: &[NewEvent]) {
     let mut places = BTreeMap::new();
     for event in events {
-        let seq = match commit(store, event.clone()).await {
+        let seq = match commit(store, event.clone()).await.decided() {
             Appended::New { event, .. } => event.seq(),
             Appended::Known { seq, same, .. } => {
                 assert!(same, "{event:?}");
                 seq
             }
+            Appended::Twin { .. } => unreachable!("it is decided"),
         };
         let there = places.insert((event.topic.clone(), seq), event.options.id.unwrap());
         assert_eq!(there, None, "{} {seq}", event.topic);

@@ -248,6 +248,9 @@ impl Model {
                     }
                     self.counts.resent += 1;
                 }
+                Ok(Appended::Twin { .. }) => {
+                    return Err(format!("{} is small and was not compared", sent.id));
+                }
                 Err(_) => unreachable!("none failed"),
             }
         }

@@ -39,7 +39,7 @@ pub fn event(name: &str, n: u64) -> Commit {
 pub fn given(committed: Committed) -> Result<Arc<Event>, StoreError> {
     committed.events.into_iter().next().unwrap().map(|appended| match appended {
         Appended::New { event, .. } => event,
-        Appended::Known { seq, .. } => panic!("it was known, at {seq}"),
+        known => panic!("it was known: {known:?}"),
     })
 }
 

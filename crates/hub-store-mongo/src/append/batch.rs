@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use futures_util::TryStreamExt;
 use hashbrown::HashMap;
 use hub_core::Millis;
-use hub_core::store::{Appended, Durability, StoreError, StoreResult};
+use hub_core::store::{self, Appended, Durability, StoreError, StoreResult};
 use hub_proto::{Draft, Event, EventId};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, doc};
@@ -377,7 +377,6 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn known(event: &Event, draft: &Draft) -> Appended {
-    let same = event.same_content(draft.key().map(|key| &**key), draft.payload());
-    Appended::Known { seq: event.seq(), ts: event.ts(), same, durability: Durability::Majority }
+fn known(event: &Arc<Event>, draft: &Draft) -> Appended {
+    Appended::known(store::First::Record(event.clone()), draft.clone(), Durability::Majority)
 }

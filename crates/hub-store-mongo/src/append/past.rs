@@ -12,7 +12,7 @@ use crate::error::Trouble;
 use crate::topics::number;
 use futures_util::TryStreamExt;
 use hub_core::Millis;
-use hub_core::store::{Appended, Durability};
+use hub_core::store::{Appended, Durability, First};
 use hub_proto::{Draft, Event, EventId, TopicName};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
@@ -32,8 +32,8 @@ pub struct Past {
 impl Past {
     /// The answer to who publishes it again.
     pub fn known(&self, draft: &Draft) -> Appended {
-        let same = self.content == draft.content();
-        Appended::Known { seq: self.seq, ts: self.ts, same, durability: Durability::Majority }
+        let first = First::Remembered(self.seq, self.ts, self.content);
+        Appended::known(first, draft.clone(), Durability::Majority)
     }
 }
 

@@ -89,10 +89,13 @@ impl Shared for MongoStore {
         })
     }
 
-    fn groups<'a>(&'a self, topic: Option<&'a TopicName>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>> {
+    fn groups<'a>(&'a self, topics: Option<&'a [TopicName]>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>> {
         Box::pin(async move {
-            let filter = match topic {
-                Some(topic) => doc! { "topic": topic.as_str() },
+            let filter = match topics {
+                Some(topics) => {
+                    let names: Vec<&str> = topics.iter().map(TopicName::as_str).collect();
+                    doc! { "topic": { "$in": names } }
+                }
                 None => doc! { "_id.topic": { "$exists": true } },
             };
             let db = &self.inner.db;

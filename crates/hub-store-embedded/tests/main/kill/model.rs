@@ -290,12 +290,13 @@ async fn resend(store: &EmbeddedStore, topic: &TopicName, id: EventId) -> (u64, 
     let mut draft = Draft::encode(event(topic, id), id, 1);
     draft.set_relaxed(topic.as_str() == "relaxed");
     let commit = Commit { now: 1, events: vec![draft], ..Commit::default() };
-    match store.commit(commit).await.events.remove(0).unwrap() {
+    match store.commit(commit).await.events.remove(0).unwrap().decided() {
         Appended::New { event, .. } => (event.seq(), false),
         Appended::Known { seq, same, .. } => {
             assert!(same, "{topic} {seq} {id}: the store takes it for another event");
             (seq, true)
         }
+        Appended::Twin { .. } => unreachable!("it is decided"),
     }
 }
 

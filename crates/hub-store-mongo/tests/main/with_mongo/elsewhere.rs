@@ -154,9 +154,9 @@ impl Shared for Elsewhere {
         pass_on!(self, store => store.estate(&group, epoch))
     }
 
-    fn groups<'a>(&'a self, topic: Option<&'a TopicName>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>> {
-        let topic = topic.cloned();
-        pass_on!(self, store => store.groups(topic.as_ref()))
+    fn groups<'a>(&'a self, topics: Option<&'a [TopicName]>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>> {
+        let topics = topics.map(<[TopicName]>::to_vec);
+        pass_on!(self, store => store.groups(topics.as_deref()))
     }
 
     fn idle_since(&self, time: Millis) -> BoxFuture<'_, StoreResult<Vec<String>>> {

@@ -61,6 +61,7 @@ async fn publish(store: MongoStore, stop: Arc<AtomicBool>) -> Vec<(EventId, u64)
                         assert!(same);
                         told.push((id, seq));
                     }
+                    Ok(twin @ Appended::Twin { .. }) => panic!("it is small: {twin:?}"),
                     Err(StoreError::Unavailable(_)) => left.push(id),
                     Err(error) => panic!("{error}"),
                 }

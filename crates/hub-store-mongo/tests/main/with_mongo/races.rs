@@ -117,6 +117,7 @@ async fn an_id_that_two_hubs_publish_at_once_is_stored_once() {
                     assert!(same);
                     (*seq, false)
                 }
+                Appended::Twin { .. } => panic!("it is small: {answer:?}"),
             };
             let ((a, a_new), (b, b_new)) = (seq(&a.unwrap()), seq(&b.unwrap()));
             assert_eq!(a, b);

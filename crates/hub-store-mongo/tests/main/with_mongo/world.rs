@@ -151,7 +151,7 @@ pub async fn write(store: &MongoStore, epoch: u64, records: Vec<Record>) -> Vec<
 pub fn new(answer: StoreResult<Appended>) -> Arc<Event> {
     match answer.unwrap() {
         Appended::New { event, .. } => event,
-        Appended::Known { seq, .. } => panic!("the event was known already, at seq {seq}"),
+        known => panic!("the event was known already: {known:?}"),
     }
 }
 
