@@ -12,6 +12,8 @@ use std::sync::Arc;
 #[must_use = "events are published by sending them"]
 pub struct Burst {
     engine: Arc<Engine>,
+    /// Whom topics count for that it brings into being.
+    subject: Option<Arc<str>>,
     drafts: Drafts,
     /// Room in line for them.
     room: Option<Room>,
@@ -38,7 +40,12 @@ impl Burst {
     const FIRST: usize = 16;
 
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, drafts: Vec::new(), room: None }
+        Self { engine, subject: None, drafts: Vec::new(), room: None }
+    }
+
+    /// From now on on behalf of a subject: topics that this brings into being count for its [`Quota`](crate::Quota).
+    pub fn set_subject(&mut self, subject: &str) {
+        self.subject = Some(subject.into());
     }
 
     /// Adds an event. Its receipt follows those of the events before it.
@@ -46,7 +53,7 @@ impl Burst {
     /// # Errors
     /// If the event is bad in itself, or the hub stops.
     pub fn add(&mut self, event: NewEvent) -> Result<Added> {
-        let draft = self.engine.draft(event)?;
+        let draft = self.engine.draft(event, self.subject.as_deref())?;
         if self.takes(draft.1.len()) {
             if self.drafts.capacity() == 0 {
                 self.drafts.reserve(Self::FIRST);
@@ -59,7 +66,7 @@ impl Burst {
 
     /// Adds several events, which get into one commit. One that was found bad before keeps its error in its place.
     pub fn add_all(&mut self, events: Vec<Result<NewEvent>>) -> (Checked, Added) {
-        let (mut drafts, checked) = self.engine.drafts(events);
+        let (mut drafts, checked) = self.engine.drafts(events, self.subject.as_deref());
         if drafts.is_empty() || self.takes(drafts.iter().map(|(_, draft)| draft.len()).sum()) {
             self.drafts.append(&mut drafts);
             return (checked, Added::Taken);

@@ -1,12 +1,12 @@
 //! The bus: the handle a program holds.
 
 use crate::Millis;
-use crate::burst::Burst;
+use crate::burst::{Added, Burst};
 use crate::cleaner;
 use crate::clock::{Clock, SystemClock};
 use crate::cluster::{Cluster, ClusterConfig, Elsewhere, Owned, Owner};
 use crate::committer::here::Thread;
-use crate::committer::{Left, Receipt, Target};
+use crate::committer::{Comparer, Left, Receipt, Target};
 use crate::config::{Config, TopicSettings, check_topics};
 use crate::engine::Engine;
 use crate::group::options::GroupOptions;
@@ -14,9 +14,11 @@ use crate::group::status::GroupStatus;
 use crate::metrics::Metrics;
 use crate::position::{Cursor, Position, refused};
 use crate::publish::{Publish, Publishing};
+use crate::quota::{self, Quota, QuotaUse};
 use crate::store::memory::MemoryStore;
 use crate::store::{Bounds, Cleaned, EventStore, Health, HubId, HubInfo, ReadLimit, SubscriptionRecord};
 use crate::subscribe::{Doomed, Subscribe, Target as SubscribeTarget, check_label, delete};
+use crate::system::{self, SystemEntry, SystemTopic, SystemWatch};
 use hub_proto::{
     Error, Event, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, Result, TopicName, limits,
 };
@@ -126,6 +128,11 @@ impl BusBuilder {
             image.subscriptions.clear();
             cluster.beat(&engine).await?;
         }
+        if image.topics.iter().any(|(name, _)| *name == SystemTopic::Makers.name()) {
+            // Before anything is counted that somebody made.
+            let makers = system::load(&engine, SystemTopic::Makers).await?;
+            makers.iter().for_each(|entry| engine.learn_maker(entry));
+        }
         engine.restore(image);
         let bus =
             Bus { inner: Arc::new(Inner { engine: engine.clone(), stopped: tokio::sync::OnceCell::new() }) };
@@ -142,6 +149,7 @@ fn start(engine: &Arc<Engine>) {
         tails: engine.tails.clone(),
         metrics: engine.metrics.clone(),
         is_shared: engine.cluster.is_some(),
+        comparer: Comparer::new(engine.runtime.clone()),
     });
     let (committing, to) = (engine.clone(), target.clone());
     // Not cut off when the hub stops: it ends when its queue is closed and empty.
@@ -171,12 +179,14 @@ fn start(engine: &Arc<Engine>) {
     until_stopping(engine, |engine| async move { engine.committer.clear_up(&target).await });
     until_stopping(engine, |engine| async move { engine.saver.run(&engine).await });
     until_stopping(engine, |engine| async move { cleaner::run(&engine).await });
+    until_stopping(engine, |engine| async move { quota::count_bytes(&engine).await });
     if engine.cluster.is_some() {
         until_stopping(engine, |engine| async move {
             if let Some(cluster) = &engine.cluster {
                 cluster.follow(&engine).await;
             }
         });
+        until_stopping(engine, |engine| async move { quota::follow_makers(&engine).await });
         let beating = engine.clone();
         engine.spawn(async move {
             if let Some(cluster) = &beating.cluster {
@@ -283,6 +293,63 @@ impl Bus {
         Burst::new(self.engine().clone())
     }
 
+    /// Publishes an event on behalf of a subject: a topic that it brings into being counts for the subject's [`Quota`].
+    pub async fn send_for(&self, subject: &str, event: NewEvent) -> Result<Receipt> {
+        let mut burst = self.burst();
+        burst.set_subject(subject);
+        let sent = match burst.add(event)? {
+            Added::Taken => burst.send(),
+            Added::Crowded(room) => Some(room.await),
+        };
+        let lost = || Error::internal("an event was not answered");
+        sent.ok_or_else(lost)?.await.into_iter().next().unwrap_or_else(|| Err(lost()))
+    }
+
+    // ---- quotas ----
+
+    /// Sets other quotas. What is used stays; what is over a quota stays, too.
+    pub fn set_quotas(&self, quotas: Vec<Quota>) {
+        self.engine().set_quotas(quotas);
+    }
+
+    /// The quota of a subject, if there is one, and what is used of it.
+    pub fn quota_of(&self, subject: &str) -> (Option<Quota>, QuotaUse) {
+        let quotas = &self.engine().quotas;
+        (quotas.of(subject), quotas.used_by(subject))
+    }
+
+    /// The quotas of topics, and what is used of them.
+    pub fn topic_quotas(&self) -> Vec<(Quota, QuotaUse)> {
+        self.engine().quotas.of_topics()
+    }
+
+    /// Subjects that have made something that is there, by name, behind `after`.
+    pub fn subjects(&self, after: Option<&str>, limit: usize) -> Vec<(Arc<str>, QuotaUse)> {
+        self.engine().quotas.subjects(after, limit)
+    }
+
+    /// The subject that brought a topic into being, if one did.
+    pub fn maker_of(&self, topic: &TopicName) -> Option<Arc<str>> {
+        self.engine().quotas.maker_of(topic)
+    }
+
+    // ---- the hub's own topics ----
+
+    /// Writes an entry of a system topic, and waits until it is safe. All hubs on the same store hear of it.
+    pub async fn system_write(&self, topic: SystemTopic, entry: &SystemEntry) -> Result<()> {
+        system::write(self.engine(), topic, entry).await.map(drop)
+    }
+
+    /// Everything that holds on a system topic.
+    pub async fn system_entries(&self, topic: SystemTopic) -> Result<Vec<SystemEntry>> {
+        system::load(self.engine(), topic).await
+    }
+
+    /// What is written to a system topic from now on.
+    pub async fn system_watch(&self, topic: SystemTopic) -> Result<SystemWatch> {
+        SystemWatch::open(self.engine(), topic, Position::Latest).await
+    }
+
     // ---- subscribing ----
 
     /// Subscribes to a topic, or to a pattern: `*` is one segment, `**` any number of them.
@@ -343,11 +410,11 @@ impl Bus {
         }
     }
 
-    /// The groups that this hub does not serve, as they were last saved, by topic and name; of one topic if asked for.
-    pub async fn elsewhere(&self, topic: Option<&TopicName>) -> Result<Vec<Elsewhere>> {
+    /// The groups on these topics that this hub does not serve, as they were last saved, by topic and name.
+    pub async fn elsewhere(&self, topics: &[TopicName]) -> Result<Vec<Elsewhere>> {
         let engine = self.engine();
         match &engine.cluster {
-            Some(cluster) => cluster.elsewhere(engine, topic).await.map_err(refused),
+            Some(cluster) => cluster.elsewhere(engine, topics).await.map_err(refused),
             None => Ok(Vec::new()),
         }
     }
@@ -483,9 +550,22 @@ impl Bus {
 
     /// Every topic, by name.
     pub fn topics(&self) -> Vec<TopicName> {
-        let mut names: Vec<_> = self.engine().topics().iter().map(|topic| topic.name.clone()).collect();
-        names.sort_unstable();
-        names
+        self.engine().topics().map(|topic| topic.name.clone()).collect()
+    }
+
+    /// At most `limit` topics whose names begin with `prefix`, behind `after`, by name: for lists that are read page by page.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// for topic in ["a", "b", "c"] { bus.publish(topic, json!(1)).await?; }
+    /// let page: Vec<String> = bus.topics_after("", Some("a"), 1).iter().map(ToString::to_string).collect();
+    /// assert_eq!(page, ["b"]);
+    /// # bus.stop().await }
+    /// ```
+    pub fn topics_after(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<TopicName> {
+        self.engine().topics_after(prefix, after, limit).iter().map(|topic| topic.name.clone()).collect()
     }
 
     /// Whether there is such a topic.

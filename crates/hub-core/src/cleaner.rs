@@ -49,7 +49,7 @@ impl Pass {
     /// Cleans what is due. A failure concerns one topic, and is tried again in the next pass.
     pub async fn run(&mut self, engine: &Arc<Engine>) {
         let now = engine.clock.steady();
-        for topic in engine.topics() {
+        for topic in engine.topics().chain(engine.system_topics()) {
             let (settings, last) = (topic.settings(), topic.last());
             if !settings.needs_cleaning() {
                 continue;
@@ -66,6 +66,7 @@ impl Pass {
             }
         }
         Self::expire_groups(engine).await;
+        engine.fans.make_postponed(engine).await;
     }
 
     async fn expire_groups(engine: &Arc<Engine>) {
@@ -105,7 +106,8 @@ pub(crate) async fn clean(engine: &Arc<Engine>, topic: &Arc<Topic>) -> Result<Cl
     let _turn = topic.cleaning.lock().await;
     let settings = topic.settings();
     let mut keep_above = None;
-    if settings.compaction && !topic.name.is_snapshot() {
+    // What is derived from a topic has no snapshot of its own, nor has what is the hub's.
+    if settings.compaction && topic.name.derived().is_none() && !topic.name.is_system() {
         // A tombstone that comes now must not go before the snapshot has it.
         keep_above = Some(snapshot::write(engine, topic).await?);
     }

@@ -10,7 +10,7 @@ mod answer;
 pub(crate) mod here;
 mod queue;
 
-use answer::{Answer, Asker, Place, reply, unknown_outcome};
+use answer::{Answer, Asker, Comparison, Place, Twin, conflict, reply, unknown_outcome};
 use queue::{Batch, Queue};
 
 use crate::Millis;
@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// How long a store that does not say what it has stored is left alone.
@@ -172,6 +173,7 @@ pub(crate) struct Target {
     pub metrics: Arc<Metrics>,
     /// Others commit to the same store.
     pub is_shared: bool,
+    pub comparer: Comparer,
 }
 
 impl Committer {
@@ -385,14 +387,19 @@ impl Committer {
 
     /// Tells everybody what came of a commit.
     fn land(&self, aboard: Aboard, committed: Committed, target: &Target) {
-        let Aboard { topics, answers, room, .. } = aboard;
+        let Aboard { topics, answers, mut room, .. } = aboard;
         let Admission { results, waiters, doubtful } = admit(committed.events, &topics, target);
         if target.is_shared {
             topics.iter().for_each(|topic| topic.set_committing(false));
         }
         let answers = std::mem::take(&mut *answers.lock());
+        let mut comparisons = reply(answers, results, committed.records);
+        // What is still to be compared keeps its room in the queue: that bounds how much there is.
+        for comparison in &mut comparisons {
+            comparison.room = room.as_mut().and_then(|room| room.split(comparison.bytes));
+        }
         drop(room);
-        reply(answers, results, committed.records);
+        target.comparer.add(comparisons);
         waiters.into_iter().for_each(Waiter::wake);
         if !doubtful.is_empty() {
             self.doubtful.lock().extend(doubtful);
@@ -463,6 +470,52 @@ impl Committer {
     }
 }
 
+/// Compares events whose ids were known, one answer after the other and away from the one that commits.
+#[derive(Clone)]
+pub(crate) struct Comparer {
+    runtime: Handle,
+    /// `None` while nobody is at it.
+    waiting: Arc<Mutex<Option<VecDeque<Comparison>>>>,
+}
+
+impl Comparer {
+    pub fn new(runtime: Handle) -> Self {
+        Self { runtime, waiting: Arc::default() }
+    }
+
+    fn add(&self, comparisons: Vec<Comparison>) {
+        if comparisons.is_empty() {
+            return;
+        }
+        let mut waiting = self.waiting.lock();
+        match &mut *waiting {
+            Some(waiting) => waiting.extend(comparisons),
+            idle => {
+                *idle = Some(comparisons.into());
+                let this = self.clone();
+                self.runtime.spawn_blocking(move || this.run());
+            }
+        }
+    }
+
+    /// Until nothing waits any more.
+    fn run(&self) {
+        loop {
+            let next = {
+                let mut waiting = self.waiting.lock();
+                let next = waiting.as_mut().and_then(VecDeque::pop_front);
+                if next.is_none() {
+                    *waiting = None;
+                }
+                next
+            };
+            let Some(comparison) = next else { return };
+            // One that fails is not answered; the others are.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| comparison.settle()));
+        }
+    }
+}
+
 /// Who waits for a commit that is under way.
 struct Aboard {
     started: Instant,
@@ -511,7 +564,8 @@ fn admit(events: Vec<StoreResult<Appended>>, topics: &[Arc<Topic>], target: &Tar
     for (appended, topic) in events.into_iter().zip(topics) {
         results.push(match appended {
             Ok(Appended::New { event, durability }) => {
-                let place = Place { seq: event.seq(), ts: event.ts(), durable: durability, duplicate: false };
+                let (seq, ts) = (event.seq(), event.ts());
+                let place = Place { seq, ts, durable: durability, duplicate: false, twin: None };
                 match runs.last_mut() {
                     // A gap within a topic: the event between has an unknown outcome.
                     Some((last, events))
@@ -525,12 +579,14 @@ fn admit(events: Vec<StoreResult<Appended>>, topics: &[Arc<Topic>], target: &Tar
                 Ok(place)
             }
             Ok(Appended::Known { seq, ts, same: true, durability }) => {
-                Ok(Place { seq, ts, durable: durability, duplicate: true })
+                Ok(Place { seq, ts, durable: durability, duplicate: true, twin: None })
             }
-            Ok(Appended::Known { seq, same: false, .. }) => Err(Error::id_conflict(format!(
-                "topic {} has this id at seq {seq} with another payload or key; use a new id for a new event",
-                topic.name
-            ))),
+            Ok(Appended::Known { seq, same: false, .. }) => Err(conflict(&topic.name, seq)),
+            Ok(Appended::Twin { first, draft, durability }) => {
+                let (seq, ts) = first.place();
+                let twin = Some(Box::new(Twin { topic: topic.name.clone(), first, draft }));
+                Ok(Place { seq, ts, durable: durability, duplicate: true, twin })
+            }
             Err(error) => {
                 doubtful.insert(topic.name.clone(), topic.clone());
                 Err(Error::unavailable(unknown_outcome(&error)))

@@ -1,6 +1,7 @@
 //! What can be set about a bus. Every default is the one of the contract.
 
 use crate::Millis;
+use crate::quota::Quota;
 use hub_proto::{Error, Pattern, Result, TopicName, limits};
 
 /// Settings of topics by name or pattern, and the bounds of the engine.
@@ -8,6 +9,8 @@ use hub_proto::{Error, Pattern, Result, TopicName, limits};
 pub struct Config {
     /// Settings of topics; the first pattern that matches a topic's name counts.
     pub topics: Vec<(Pattern, TopicSettings)>,
+    /// How much of what is global one subject, or the topics of one pattern, may use.
+    pub quotas: Vec<Quota>,
     /// The largest payload, in bytes.
     pub max_payload: usize,
     /// How many topics publishers and subscribers can bring into being.
@@ -44,6 +47,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             topics: Vec::new(),
+            quotas: Vec::new(),
             max_payload: limits::PAYLOAD_BYTES,
             max_topics: limits::TOPICS,
             max_groups: limits::GROUPS,
@@ -122,6 +126,10 @@ pub(crate) type TopicRules = Vec<(Pattern, TopicSettings)>;
 
 /// The settings of a topic. A snapshot topic is always compacted.
 pub(crate) fn settings(rules: &[(Pattern, TopicSettings)], topic: &TopicName) -> TopicSettings {
+    if topic.is_system() {
+        // No rule of an operator is about what the hub itself remembers.
+        return TopicSettings { compaction: true, ..TopicSettings::default() };
+    }
     let found = rules.iter().find(|(pattern, _)| pattern.matches(topic));
     let mut settings = found.map(|(_, settings)| settings.clone()).unwrap_or_default();
     settings.compaction |= topic.is_snapshot();

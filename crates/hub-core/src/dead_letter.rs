@@ -1,8 +1,9 @@
 //! The record of an event that was given up.
 
 use crate::Millis;
+use crate::derived::Record;
 use crate::group::dispatch::Burial;
-use hub_proto::{Draft, Event, EventId, GroupName, NewEvent, Payload, json};
+use hub_proto::{Derivation, Event, GroupName, Payload, json};
 use std::io::Write;
 
 /// An event that failed too often, and for whom.
@@ -15,8 +16,9 @@ pub(crate) struct Letter<'a> {
 }
 
 impl Letter<'_> {
-    /// `{topic, group, original, err, ts, attempts}` for `dlq.<topic>`, under the original's key.
-    pub fn draft(&self, now: Millis) -> Draft {
+    /// `{topic, group, original, err, ts, attempts}` for `dlq.<topic>`, under the original's key. The id is the same for the
+    /// same failure of the same event.
+    pub fn record(&self, now: Millis) -> Record {
         let Self { group, burial, event, .. } = self;
         let mut json = Vec::with_capacity(event.json().len() + burial.err.len() + 200);
         json.extend_from_slice(b"{\"topic\":");
@@ -28,16 +30,14 @@ impl Letter<'_> {
         json.extend_from_slice(b",\"err\":");
         json::write_str(&mut json, &burial.err);
         write!(json, ",\"ts\":{now},\"attempts\":{}}}", burial.attempts).expect("a Vec takes every write");
-        let mut letter =
-            NewEvent::new(event.topic().dead_letter(), Payload::stored(json).expect("made of valid parts"));
-        letter.options.key = event.key().map(|key| key.to_string());
-        Draft::encode(letter, self.id(), now)
-    }
-
-    /// The same for the same failure of the same event, however often it is written: a crash doubles nothing.
-    fn id(&self) -> EventId {
-        let numbers = [self.born, self.burial.epoch, self.burial.seq].map(u64::to_be_bytes);
-        let [born, epoch, seq] = &numbers;
-        EventId::derived(&[b"dlq", self.event.topic().as_bytes(), self.group.as_bytes(), born, epoch, seq])
+        let numbers = [self.born, burial.epoch, burial.seq].map(|number| number.to_be_bytes().to_vec());
+        let names = [b"dlq".to_vec(), event.topic().as_bytes().to_vec(), group.as_bytes().to_vec()];
+        Record {
+            topic: event.topic().dead_letter(),
+            how: Derivation::DeadLetters,
+            key: event.key().cloned(),
+            payload: Payload::stored(json).expect("made of valid parts"),
+            id_parts: names.into_iter().chain(numbers).collect(),
+        }
     }
 }

@@ -12,13 +12,14 @@ use crate::group::Group;
 use crate::group::dispatch::MemberId;
 use crate::metrics::Metrics;
 use crate::position::refused;
+use crate::quota::{Made, Quota, Quotas};
 use crate::saver::Saver;
 use crate::store::{Bounds, EventStore, Image, Record};
+use crate::system::{self, Notes, SystemEntry, SystemTopic};
 use crate::topic::{TailBudget, Topic};
-use foldhash::fast::RandomState;
+use crate::topics::{Topics, Walk};
 use futures_core::future::BoxFuture;
-use hashbrown::HashMap;
-use hub_proto::{Code, Draft, Error, GroupName, IdGenerator, NewEvent, Result, TopicName};
+use hub_proto::{Code, Draft, Error, EventId, GroupName, IdGenerator, NewEvent, Result, TopicName};
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -32,6 +33,8 @@ pub(crate) struct Engine {
     pub clock: Arc<dyn Clock>,
     pub config: Config,
     pub metrics: Arc<Metrics>,
+    pub quotas: Quotas,
+    pub notes: Notes,
     pub committer: Committer,
     pub saver: Saver,
     pub tails: Arc<TailBudget>,
@@ -49,11 +52,13 @@ pub(crate) struct Engine {
     sole: Arc<Tenure>,
     /// Handlers at work: a stop waits for what they have begun before it saves.
     pub handlers: TaskTracker,
-    topics: RwLock<HashMap<TopicName, Arc<Topic>, RandomState>>,
+    topics: Topics,
     /// Settings of topics by pattern. A topic is born under this lock, so that none misses a change; taken before `topics`.
     rules: RwLock<TopicRules>,
     ids: IdGenerator,
     members: AtomicU64,
+    /// The number of the newest topic.
+    births: AtomicU64,
     /// Topics that publishers and subscribers brought into being; the hub's own do not count.
     user_topics: AtomicUsize,
     /// Groups, and subscriptions to several topics.
@@ -75,9 +80,9 @@ pub(crate) enum Submission {
 
 /// Who brings a topic into being.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
-    /// A publisher or a subscriber: the limit on topics counts.
-    User,
+pub(crate) enum By<'a> {
+    /// A publisher or a subscriber, with the subject that it counts for: limits and quotas hold.
+    User(Option<&'a str>),
     /// The hub itself, for dead letters and snapshots.
     Hub,
 }
@@ -93,10 +98,12 @@ impl Engine {
     ) -> Arc<Self> {
         let started = (clock.wall(), clock.steady());
         let rules = RwLock::new(config.topics.clone());
-        Arc::new(Self {
+        let engine = Arc::new(Self {
             store,
             clock,
             metrics: Arc::new(metrics),
+            quotas: Quotas::default(),
+            notes: Notes::default(),
             committer: Committer::new(config.queue_bytes, config.publish_timeout),
             saver: Saver::default(),
             tails: Arc::new(TailBudget::new(config.tail_bytes)),
@@ -109,21 +116,24 @@ impl Engine {
             cluster,
             sole: Arc::new(Tenure::sole()),
             handlers: TaskTracker::new(),
-            topics: RwLock::default(),
+            topics: Topics::default(),
             rules,
             ids,
             members: AtomicU64::new(1),
+            births: AtomicU64::new(0),
             user_topics: AtomicUsize::new(0),
             groups: AtomicUsize::new(0),
             started,
-        })
+        });
+        engine.quotas.set(engine.config.quotas.clone());
+        engine
     }
 
     /// Takes over what the store remembers.
     pub fn restore(self: &Arc<Self>, image: Image) {
         let now = self.now_unset();
         for (name, bounds) in image.topics {
-            if !name.is_dead_letter() && !name.is_snapshot() {
+            if is_users(&name) {
                 self.user_topics.fetch_add(1, Relaxed);
             }
             self.insert(name, bounds);
@@ -134,7 +144,9 @@ impl Engine {
             stored.record.idle_since.get_or_insert(now);
             let name = stored.record.topic.clone();
             let topic = self.find(&name).unwrap_or_else(|| {
-                self.user_topics.fetch_add(1, Relaxed);
+                if is_users(&name) {
+                    self.user_topics.fetch_add(1, Relaxed);
+                }
                 self.insert(name, Bounds::default())
             });
             self.add_group(&Group::new(self.clone(), topic, stored, record_dirty));
@@ -217,7 +229,7 @@ impl Engine {
 
     /// A topic that exists.
     pub fn find(&self, name: &str) -> Option<Arc<Topic>> {
-        self.topics.read().get(name).cloned()
+        self.topics.get(name)
     }
 
     /// A topic that exists, or an error that says so.
@@ -228,7 +240,7 @@ impl Engine {
     }
 
     /// A topic, born now if need be.
-    pub fn topic(self: &Arc<Self>, name: &TopicName, by: By) -> Result<Arc<Topic>> {
+    pub fn topic(self: &Arc<Self>, name: &TopicName, by: By<'_>) -> Result<Arc<Topic>> {
         match self.find(name) {
             Some(topic) => Ok(topic),
             None => self.fans.birth(self, name, by),
@@ -236,10 +248,28 @@ impl Engine {
     }
 
     /// Every topic, by name: what is done to all of them is done in the same order every time.
-    pub fn topics(&self) -> Vec<Arc<Topic>> {
-        let mut topics: Vec<_> = self.topics.read().values().cloned().collect();
-        topics.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        topics
+    pub fn topics(&self) -> Walk<'_> {
+        self.topics.walk("")
+    }
+
+    /// The hub's own topics that there are.
+    pub fn system_topics(&self) -> impl Iterator<Item = Arc<Topic>> {
+        SystemTopic::ALL.into_iter().filter_map(|topic| self.find(&topic.name()))
+    }
+
+    /// Every topic whose name begins with `prefix`, by name.
+    pub fn walk<'a>(&'a self, prefix: &'a str) -> Walk<'a> {
+        self.topics.walk(prefix)
+    }
+
+    /// At most `limit` topics whose names begin with `prefix`, behind `after`, by name.
+    pub fn topics_after(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<Arc<Topic>> {
+        self.topics.page(prefix, after, limit)
+    }
+
+    /// The number of the newest topic. Under the lock of [`Fans`]: no topic with a higher one has been told of.
+    pub fn newest_topic(&self) -> u64 {
+        self.births.load(Relaxed)
     }
 
     /// Counts one more topic of a user's making, or says that there is no room for it.
@@ -248,19 +278,54 @@ impl Engine {
         let counted =
             self.user_topics.fetch_update(Relaxed, Relaxed, |count| (count < max).then_some(count + 1));
         counted.map(drop).map_err(|_| {
-            Error::bad_request(format!("there are {max} topics, which is the limit; use an existing one"))
+            Error::quota_exceeded(format!(
+                "there are {max} topics, which is the hub's limit; use an existing one"
+            ))
         })
     }
 
-    /// Refuses so many more groups if there is no room for them.
-    pub fn check_groups(&self, more: usize) -> Result<()> {
-        let (there, max) = (self.groups.load(Relaxed), self.config.max_groups);
-        if more == 0 || there.saturating_add(more) <= max {
-            return Ok(());
+    /// Refuses groups on these topics, and `more` subscriptions, if there is no room for them.
+    pub fn check_groups(&self, subject: Option<&str>, topics: &[&TopicName], more: usize) -> Result<()> {
+        let (there, max, wanted) = (self.groups.load(Relaxed), self.config.max_groups, topics.len() + more);
+        if wanted > 0 && there.saturating_add(wanted) > max {
+            return Err(Error::quota_exceeded(format!(
+                "there are {there} groups, and this would make {wanted} more: the hub's limit is {max}; delete those that \
+                 nobody needs"
+            )));
         }
-        Err(Error::bad_request(format!(
-            "there are {there} groups, and this would make {more} more: the limit is {max}; delete those that nobody needs"
-        )))
+        self.quotas.check_groups(subject, topics, more)
+    }
+
+    /// Remembers which subject made something.
+    pub fn remember(self: &Arc<Self>, made: Made, subject: Option<&str>) {
+        let Some(subject) = subject else { return };
+        let entry =
+            SystemEntry { key: made.key().into(), value: Some(serde_json::json!({ "sub": subject })) };
+        if self.quotas.remember(made, subject).1 {
+            system::note(self, SystemTopic::Makers, entry);
+        }
+    }
+
+    /// What a subject made is gone.
+    pub fn forget(self: &Arc<Self>, made: &Made) {
+        if self.quotas.forget(made) {
+            system::note(self, SystemTopic::Makers, SystemEntry { key: made.key().into(), value: None });
+        }
+    }
+
+    /// Learns which subject made something, or that it is gone.
+    pub fn learn_maker(&self, entry: &SystemEntry) {
+        let Some(made) = Made::parse(&entry.key) else { return };
+        match entry.value.as_ref().and_then(|value| value["sub"].as_str()) {
+            Some(subject) => {
+                let topic = if let Made::Topic(name) = &made { self.find(name) } else { None };
+                let (before, is_new) = self.quotas.remember(made, subject);
+                if let Some(topic) = topic.filter(|_| is_new) {
+                    self.quotas.move_topic(&topic.name, topic.counted().0, before.as_ref());
+                }
+            }
+            None => drop(self.quotas.forget(&made)),
+        }
     }
 
     /// A group or a subscription to several topics is there.
@@ -277,6 +342,7 @@ impl Engine {
     pub fn add_group(&self, group: &Arc<Group>) {
         if group.topic.groups.write().insert(group.name.clone(), group.clone()).is_none() {
             self.count_group();
+            self.quotas.add_group(&group.topic.name, group.maker.as_ref());
         }
         if group.tenure.is_lost() {
             // Its name was lost on the way here, and whoever lets go of its groups may have been by already.
@@ -289,6 +355,7 @@ impl Engine {
     pub fn remove_group(&self, group: &Group) {
         if group.topic.groups.write().remove(&group.name).is_some() {
             self.uncount_group();
+            self.quotas.remove_group(&group.topic.name, group.maker.as_ref());
         }
     }
 
@@ -297,8 +364,12 @@ impl Engine {
         let metrics = self.metrics.topic(&name);
         let rules = self.rules.read();
         let settings = config::settings(&rules, &name);
-        let topic = Arc::new(Topic::new(name.clone(), settings, metrics, bounds));
-        self.topics.write().insert(name, topic.clone());
+        let number = self.births.fetch_add(1, Relaxed) + 1;
+        let topic = Arc::new(Topic::new(name, number, settings, metrics, bounds));
+        if is_users(&topic.name) {
+            self.quotas.add_topic(&topic.name);
+        }
+        self.topics.insert(&topic);
         topic
     }
 
@@ -311,18 +382,36 @@ impl Engine {
         *rules = topics;
     }
 
-    /// The topics of records that the hub itself writes.
-    pub fn topics_of(self: &Arc<Self>, drafts: Vec<Draft>) -> Result<Vec<(Arc<Topic>, Draft)>> {
-        drafts.into_iter().map(|draft| Ok((self.topic(draft.topic(), By::Hub)?, draft))).collect()
+    /// Other quotas, for what there is and what comes.
+    pub fn set_quotas(&self, quotas: Vec<Quota>) {
+        // Nothing is born meanwhile.
+        self.fans.still(|| {
+            self.quotas.set(quotas);
+            for topic in self.topics() {
+                let (bytes, _) = topic.counted();
+                let groups = topic.groups.read().len();
+                self.quotas.count_topic(&topic.name, groups, bytes);
+            }
+        });
     }
 
     // ---- publishing ----
 
     /// Checks an event and builds its bytes, once.
-    pub fn draft(self: &Arc<Self>, mut event: NewEvent) -> Result<(Arc<Topic>, Draft)> {
+    pub fn draft(
+        self: &Arc<Self>,
+        mut event: NewEvent,
+        subject: Option<&str>,
+    ) -> Result<(Arc<Topic>, Draft)> {
         self.check_running()?;
         event.check(self.config.max_payload)?;
-        let topic = self.topic(&event.topic, By::User)?;
+        let topic = self.topic(&event.topic, By::User(subject))?;
+        if topic.is_full() {
+            return Err(Error::quota_exceeded(format!(
+                "topic {} keeps as many bytes as a quota allows; have events removed or the quota raised",
+                topic.name
+            )));
+        }
         // One name for all events of a topic: they are kept for a while.
         event.topic = topic.name.clone();
         let now = self.clock.wall();
@@ -335,7 +424,7 @@ impl Engine {
 
     /// Puts an event in line, and sets it off.
     pub fn publish(self: &Arc<Self>, event: NewEvent) -> Result<Submission> {
-        let (topic, draft) = self.draft(event)?;
+        let (topic, draft) = self.draft(event, None)?;
         let now = self.clock.steady();
         if let Some(room) = self.committer.try_room(draft.len()) {
             return self.committer.publish(room, topic, draft, now).map(Submission::Queued);
@@ -350,17 +439,21 @@ impl Engine {
 
     /// Each event has a result of its own; what is bad in itself does not hold up the others.
     pub async fn publish_all(self: &Arc<Self>, events: Vec<NewEvent>) -> Vec<Result<Receipt>> {
-        let (drafts, checked) = self.drafts(events.into_iter().map(Ok).collect());
+        let (drafts, checked) = self.drafts(events.into_iter().map(Ok).collect(), None);
         let receipts = self.committer.publish_all(drafts, self.clock.steady()).await;
         checked.merge(receipts)
     }
 
     /// The drafts of good events, and the errors of bad ones in their places.
-    pub fn drafts(self: &Arc<Self>, events: Vec<Result<NewEvent>>) -> (Drafts, Checked) {
+    pub fn drafts(
+        self: &Arc<Self>,
+        events: Vec<Result<NewEvent>>,
+        subject: Option<&str>,
+    ) -> (Drafts, Checked) {
         let mut errors = Vec::with_capacity(events.len());
         let mut drafts = Vec::with_capacity(events.len());
         for event in events {
-            match event.and_then(|event| self.draft(event)) {
+            match event.and_then(|event| self.draft(event, subject)) {
                 Ok(draft) => {
                     drafts.push(draft);
                     errors.push(None);
@@ -369,6 +462,11 @@ impl Engine {
             }
         }
         (drafts, Checked::new(errors))
+    }
+
+    /// An id for a record of the hub's own.
+    pub fn new_id(&self) -> EventId {
+        self.ids.next(self.clock.wall())
     }
 
     // ---- tasks, members ----
@@ -439,14 +537,18 @@ impl Engine {
         self.tails.clear();
         self.saver.clear();
         self.metrics.forget_store();
-        let topics = std::mem::take(&mut *self.topics.write());
-        for topic in topics.values() {
+        for topic in self.topics.clear() {
             let groups = std::mem::take(&mut *topic.groups.write());
             for group in groups.values() {
                 group.delete(&stopped());
             }
         }
     }
+}
+
+/// Whether a topic is neither derived nor the hub's own.
+fn is_users(name: &TopicName) -> bool {
+    name.derived().is_none() && !name.is_system()
 }
 
 /// What a subscription of a hub that stopped ends with.

@@ -25,6 +25,7 @@ mod cluster;
 mod committer;
 mod config;
 mod dead_letter;
+mod derived;
 mod engine;
 mod fan;
 mod group;
@@ -32,13 +33,16 @@ mod metrics;
 pub mod outbox;
 mod position;
 mod publish;
+mod quota;
 mod saver;
 mod snapshot;
 pub mod store;
 mod subscribe;
+mod system;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 mod topic;
+mod topics;
 
 pub use burst::{Added, Burst, Checked};
 pub use bus::{Bus, BusBuilder};
@@ -57,9 +61,11 @@ pub use position::{Cursor, Position};
 /// The crate whose registry [`BusBuilder::open_with`] takes.
 pub use prometheus_client;
 pub use publish::{Publish, Publishing};
+pub use quota::{Quota, QuotaOf, QuotaUse};
 pub use store::memory::MemoryStore;
 pub use store::{Durability, Health, StoreError};
 pub use subscribe::{ById, Handed, Running, Subscribe, SubscribeGroup, Subscription, Watch, Watched};
+pub use system::{SystemEntry, SystemTopic, SystemWatch};
 
 /// Milliseconds: since the Unix epoch, since a start, or of duration.
 pub type Millis = u64;

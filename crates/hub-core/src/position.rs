@@ -74,7 +74,8 @@ impl Position {
 /// A read that the store did not answer.
 #[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(crate) fn refused(error: StoreError) -> Error {
-    Error::unavailable(error.to_string())
+    tracing::debug!(%error, "the store refused a request");
+    Error::unavailable(error.brief())
 }
 
 /// The floor of a group: everything up to `seq` is settled.

@@ -3,11 +3,12 @@
 //! Each run writes the keys that changed since the last one and closes with `{upto: seq}` under [`UPTO`]. Ids are
 //! derived from key and seq, so a run that was interrupted can be repeated without doubling anything.
 
+use crate::derived::{self, Record};
 use crate::engine::Engine;
 use crate::position::refused;
 use crate::store::ReadLimit;
 use crate::topic::Topic;
-use hub_proto::{Code, Draft, Error, Event, EventId, Key, NewEvent, Payload, Result, json};
+use hub_proto::{Derivation, Event, Key, Payload, Result, json};
 use serde::Deserialize;
 use std::io::Write;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(crate) async fn write(engine: &Arc<Engine>, topic: &Topic) -> Result<u64> {
         publish(engine, changed_keys(engine, topic, &block).await?).await?;
     }
     if upto > start {
-        publish(engine, vec![closing(engine, topic, upto)]).await?;
+        publish(engine, vec![closing(topic, upto)]).await?;
     }
     Ok(upto)
 }
@@ -47,7 +48,7 @@ async fn written_upto(engine: &Engine, topic: &Topic) -> Result<u64> {
 }
 
 /// The newest state of each key that a block touches.
-async fn changed_keys(engine: &Engine, topic: &Topic, block: &[Arc<Event>]) -> Result<Vec<Draft>> {
+async fn changed_keys(engine: &Engine, topic: &Topic, block: &[Arc<Event>]) -> Result<Vec<Record>> {
     let mut keys: Vec<(&Key, u64)> = block
         .iter()
         .filter(|event| event.audience().is_none())
@@ -59,16 +60,12 @@ async fn changed_keys(engine: &Engine, topic: &Topic, block: &[Arc<Event>]) -> R
     keys.dedup_by(|a, b| a.0 == b.0);
     let names: Vec<Key> = keys.iter().map(|(key, _)| (*key).clone()).collect();
     let newest = engine.store.newest(&topic.name, &names).await.map_err(refused)?;
-    let now = engine.clock.wall();
-    Ok(keys
-        .iter()
-        .zip(newest)
-        .map(|((key, seq), newest)| entry(topic, key, *seq, newest.as_deref(), now))
-        .collect())
+    let entries = keys.iter().zip(newest);
+    Ok(entries.map(|((key, seq), newest)| entry(topic, key, *seq, newest.as_deref())).collect())
 }
 
 /// `{key, payload, ts, seq}`, or null for a key that was deleted.
-fn entry(topic: &Topic, key: &Key, seq: u64, newest: Option<&Event>, now: u64) -> Draft {
+fn entry(topic: &Topic, key: &Key, seq: u64, newest: Option<&Event>) -> Record {
     let (seq, payload) = match newest.filter(|event| !event.is_tombstone()) {
         Some(event) => {
             let mut text = Vec::with_capacity(event.payload().len() + key.len() + 64);
@@ -82,26 +79,20 @@ fn entry(topic: &Topic, key: &Key, seq: u64, newest: Option<&Event>, now: u64) -
         }
         None => (newest.map_or(seq, Event::seq), Payload::null()),
     };
-    let id = EventId::derived(&[b"snapshot", topic.name.as_bytes(), key.as_bytes(), &seq.to_be_bytes()]);
-    let mut record = NewEvent::new(topic.name.snapshot(), payload);
-    record.options.key = Some(key.to_string());
-    Draft::encode(record, id, now)
+    let of_id: [&[u8]; 4] = [b"snapshot", topic.name.as_bytes(), key.as_bytes(), &seq.to_be_bytes()];
+    record(topic, key.clone(), payload, &of_id)
 }
 
-fn closing(engine: &Engine, topic: &Topic, upto: u64) -> Draft {
+fn closing(topic: &Topic, upto: u64) -> Record {
     let payload = Payload::from(serde_json::json!({ "upto": upto }));
-    let id = EventId::derived(&[b"snapshot upto", topic.name.as_bytes(), &upto.to_be_bytes()]);
-    let mut record = NewEvent::new(topic.name.snapshot(), payload);
-    record.options.key = Some(UPTO.to_owned());
-    Draft::encode(record, id, engine.clock.wall())
+    record(topic, UPTO.into(), payload, &[b"snapshot upto", topic.name.as_bytes(), &upto.to_be_bytes()])
 }
 
-async fn publish(engine: &Arc<Engine>, drafts: Vec<Draft>) -> Result<()> {
-    let drafts = engine.topics_of(drafts)?;
-    let results = engine.committer.publish_all(drafts, engine.clock.steady()).await;
-    // A record that exists under its derived id was written by an interrupted run.
-    let failed = results
-        .into_iter()
-        .find_map(|result| result.err().filter(|error: &Error| error.code != Code::IdConflict));
-    failed.map_or(Ok(()), Err)
+fn record(topic: &Topic, key: Key, payload: Payload, of_id: &[&[u8]]) -> Record {
+    let id_parts = of_id.iter().map(|part| part.to_vec()).collect();
+    Record { topic: topic.name.snapshot(), how: Derivation::Snapshot, key: Some(key), payload, id_parts }
+}
+
+async fn publish(engine: &Arc<Engine>, records: Vec<Record>) -> Result<()> {
+    derived::write(engine, &records).await.into_iter().try_for_each(|written| written.map(drop))
 }

@@ -13,6 +13,8 @@ use std::sync::{Arc, Weak};
 /// A topic: its tail, its groups.
 pub(crate) struct Topic {
     pub name: TopicName,
+    /// Counts the topics of this process: a topic that is born later has a higher number.
+    pub number: u64,
     /// What it keeps; a reload can change it.
     settings: RwLock<Arc<TopicSettings>>,
     /// The one setting that every publish asks for, so it is asked without a lock.
@@ -20,6 +22,10 @@ pub(crate) struct Topic {
     pub metrics: TopicMetrics,
     pub groups: RwLock<BTreeMap<GroupName, Arc<Group>>>,
     tail: Mutex<Tail>,
+    /// A quota of its bytes is used up.
+    full: AtomicBool,
+    /// The bytes that it keeps, as last counted for quotas, and the seq up to which.
+    counted: Mutex<(u64, u64)>,
     /// Commits of this hub that are under way.
     committing: AtomicUsize,
     /// One cleaner at a time: a snapshot is written in order.
@@ -75,13 +81,31 @@ pub(crate) enum TailRead {
 }
 
 impl Topic {
-    pub fn new(name: TopicName, settings: TopicSettings, metrics: TopicMetrics, bounds: Bounds) -> Self {
+    pub fn new(
+        name: TopicName,
+        number: u64,
+        settings: TopicSettings,
+        metrics: TopicMetrics,
+        bounds: Bounds,
+    ) -> Self {
         let tail = Tail { events: VecDeque::new(), last: bounds.last, waiting: Vec::new() };
         let (groups, cleaning) = (RwLock::default(), tokio::sync::Mutex::default());
         let relaxed = AtomicBool::new(settings.durability == TopicDurability::Interval);
         let settings = RwLock::new(Arc::new(settings));
         let committing = AtomicUsize::new(0);
-        Self { name, settings, relaxed, metrics, groups, tail: Mutex::new(tail), committing, cleaning }
+        Self {
+            name,
+            number,
+            settings,
+            relaxed,
+            metrics,
+            groups,
+            tail: Mutex::new(tail),
+            full: AtomicBool::new(false),
+            counted: Mutex::default(),
+            committing,
+            cleaning,
+        }
     }
 
     /// What it keeps, as set now.
@@ -98,6 +122,24 @@ impl Topic {
     pub fn set(&self, settings: TopicSettings) {
         self.relaxed.store(settings.durability == TopicDurability::Interval, Relaxed);
         *self.settings.write() = Arc::new(settings);
+    }
+
+    /// Whether a quota of its bytes is used up.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Relaxed)
+    }
+
+    pub fn set_full(&self, full: bool) {
+        self.full.store(full, Relaxed);
+    }
+
+    /// The bytes that it keeps, as last counted for quotas, and the seq up to which.
+    pub fn counted(&self) -> (u64, u64) {
+        *self.counted.lock()
+    }
+
+    pub fn set_counted(&self, bytes: u64, last: u64) {
+        *self.counted.lock() = (bytes, last);
     }
 
     /// The highest seq committed.
@@ -270,7 +312,7 @@ mod tests {
     #[tokio::test]
     async fn a_publish_follows_the_durability_that_is_set() {
         let bus = Bus::in_memory().await.expect("a bus");
-        let topic = bus.engine().topic(&"t".parse().expect("a name"), By::User).expect("a topic");
+        let topic = bus.engine().topic(&"t".parse().expect("a name"), By::User(None)).expect("a topic");
         assert!(!topic.is_relaxed());
         let interval = TopicSettings { durability: TopicDurability::Interval, ..TopicSettings::default() };
         bus.set_topics(vec![("*".parse().expect("a pattern"), interval)]).expect("they are good");

@@ -21,12 +21,16 @@ mod metrics;
 mod outbox;
 #[path = "main/overlaps.rs"]
 mod overlaps;
+#[path = "main/quotas.rs"]
+mod quotas;
 #[path = "main/settings.rs"]
 mod settings;
 #[path = "main/threads.rs"]
 mod threads;
 #[path = "main/wakeups.rs"]
 mod wakeups;
+#[path = "main/wide.rs"]
+mod wide;
 #[path = "main/world.rs"]
 mod world;
 

@@ -124,7 +124,7 @@ impl Cluster {
         }
         let waited: Vec<TopicName> = engine
             .topics()
-            .iter()
+            .chain(engine.system_topics())
             .filter(|topic| topic.is_waited_for())
             .map(|topic| topic.name.clone())
             .collect();

@@ -2,9 +2,9 @@
 
 use super::Receipt;
 use crate::Millis;
-use crate::store::{Durability, StoreError, StoreResult};
-use hub_proto::{Error, EventId, Result};
-use tokio::sync::oneshot;
+use crate::store::{Durability, First, StoreError, StoreResult};
+use hub_proto::{Draft, Error, EventId, Result, TopicName};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 /// Somebody who is to be answered once a batch is committed.
 pub struct Answer {
@@ -68,31 +68,97 @@ pub struct Place {
     pub ts: Millis,
     pub durable: Durability,
     pub duplicate: bool,
+    /// Whether it is a duplicate is still to be looked at.
+    pub twin: Option<Box<Twin>>,
+}
+
+/// An event whose id the topic has, and what it has of the first one.
+pub struct Twin {
+    pub topic: TopicName,
+    pub first: First,
+    pub draft: Box<Draft>,
+}
+
+/// The error for an id that is taken by another event.
+pub fn conflict(topic: &TopicName, seq: u64) -> Error {
+    Error::id_conflict(format!(
+        "topic {topic} has this id at seq {seq} with another payload or key; use a new id for a new event"
+    ))
 }
 
 impl Place {
-    fn receipt(self, id: EventId) -> Receipt {
-        let Self { seq, ts, durable, duplicate } = self;
-        Receipt { id, seq, ts, durable, duplicate }
+    fn receipt(self, id: EventId) -> Result<Receipt> {
+        let Self { seq, ts, durable, duplicate, twin } = self;
+        match twin {
+            Some(twin) if !twin.first.is(&twin.draft) => Err(conflict(&twin.topic, seq).with_id(id)),
+            _ => Ok(Receipt { id, seq, ts, durable, duplicate }),
+        }
     }
 }
 
-/// Tells everybody what came of a commit, given what came of each event and record.
-pub fn reply(answers: Vec<Answer>, mut places: Vec<Result<Place>>, mut records: Vec<StoreResult<()>>) {
+/// Answers that need events to be compared first.
+pub struct Comparison {
+    to: Asker,
+    places: Vec<Result<Place>>,
+    /// Room in the queue that the events have.
+    pub bytes: usize,
+    pub room: Option<OwnedSemaphorePermit>,
+}
+
+impl Comparison {
+    /// Compares, and tells who waits for it.
+    pub fn settle(self) {
+        tell(self.to, self.places);
+    }
+}
+
+fn told((id, place): (EventId, Result<Place>)) -> Result<Receipt> {
+    match place {
+        Ok(place) => place.receipt(id),
+        Err(error) => Err(error.with_id(id)),
+    }
+}
+
+/// Answers a publisher. One that went away, or was answered before because it took too long, does not want its answer.
+fn tell(to: Asker, mut places: Vec<Result<Place>>) {
+    match to {
+        Asker::Event(id, reply) => {
+            let told = places.pop().map(|place| told((id, place)));
+            drop(reply.zip(told).map(|(reply, told)| reply.send(told)));
+        }
+        Asker::Events(ids, reply) => {
+            let told = ids.into_iter().zip(places).map(told).collect();
+            drop(reply.map(|reply| reply.send(told)));
+        }
+        Asker::Records(..) => {}
+    }
+}
+
+/// Tells everybody what came of a commit, given what came of each event and record. Answers who has to wait for a comparison.
+pub fn reply(
+    answers: Vec<Answer>,
+    mut places: Vec<Result<Place>>,
+    mut records: Vec<StoreResult<()>>,
+) -> Vec<Comparison> {
     const FEWER: &str = "the store answered less than it was given";
     places.resize_with(answers.iter().map(|answer| answer.to.events()).sum(), || Err(Error::internal(FEWER)));
     records.resize_with(answers.iter().map(|answer| answer.to.records()).sum(), || {
         Err(StoreError::Unavailable(FEWER.into()))
     });
-    let told = |(id, place): (EventId, Result<Place>)| match place {
-        Ok(place) => Ok(place.receipt(id)),
-        Err(error) => Err(error.with_id(id)),
-    };
+    let mut comparisons = Vec::new();
     // The last one first: who has many under way waits for its first one only, and finds them all when it wakes up.
     // Whoever went away, or was told before that it takes too long, does not want its answer: nothing to do.
-    for Answer { to, .. } in answers.into_iter().rev() {
+    let has_twin = |place: &Result<Place>| place.as_ref().is_ok_and(|place| place.twin.is_some());
+    for Answer { to, bytes, .. } in answers.into_iter().rev() {
         let rest = places.len() - to.events();
         match to {
+            Asker::Records(count, reply) => {
+                let told = records.split_off(records.len() - count).into_iter().collect();
+                drop(reply.map(|reply| reply.send(told)));
+            }
+            to if places[rest..].iter().any(has_twin) => {
+                comparisons.push(Comparison { to, places: places.split_off(rest), bytes, room: None });
+            }
             Asker::Event(id, reply) => {
                 let told = places.pop().map(|place| told((id, place)));
                 drop(reply.zip(told).map(|(reply, told)| reply.send(told)));
@@ -101,17 +167,15 @@ pub fn reply(answers: Vec<Answer>, mut places: Vec<Result<Place>>, mut records: 
                 let told = ids.into_iter().zip(places.drain(rest..)).map(told).collect();
                 drop(reply.map(|reply| reply.send(told)));
             }
-            Asker::Records(count, reply) => {
-                let told = records.split_off(records.len() - count).into_iter().collect();
-                drop(reply.map(|reply| reply.send(told)));
-            }
         }
     }
+    comparisons
 }
 
 /// What a publisher hears when nobody knows what became of its event.
 pub fn unknown_outcome(error: &StoreError) -> String {
-    format!("{error}; whether the event was stored is unknown, sending it again with the same id is safe")
+    let brief = error.brief();
+    format!("{brief}; whether the event was stored is unknown, sending it again with the same id is safe")
 }
 
 #[cfg(test)]
@@ -124,7 +188,7 @@ mod tests {
     }
 
     fn place(seq: u64) -> Result<Place> {
-        Ok(Place { seq, ts: 0, durable: Durability::Fsync, duplicate: false })
+        Ok(Place { seq, ts: 0, durable: Durability::Fsync, duplicate: false, twin: None })
     }
 
     fn answer(to: Asker) -> Answer {

@@ -46,6 +46,8 @@ const FETCH: usize = 256;
 pub(crate) struct Group {
     pub topic: Arc<Topic>,
     pub name: GroupName,
+    /// The subject that it counts for.
+    pub maker: Option<Arc<str>>,
     /// Under what this hub owns it.
     pub tenure: Arc<Tenure>,
     engine: Arc<Engine>,
@@ -107,6 +109,7 @@ impl Group {
         let metrics = engine.metrics.group(&topic.name, &record.name);
         let name = record.name.clone();
         let tenure = engine.tenure(&name);
+        let maker = engine.quotas.maker_of_group(&record);
         let inner = Inner {
             record,
             disp: Dispatcher::restore(state.clone(), rules),
@@ -137,6 +140,7 @@ impl Group {
         let group = Arc::new(Self {
             topic,
             name,
+            maker,
             tenure,
             engine,
             metrics,

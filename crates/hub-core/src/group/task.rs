@@ -3,11 +3,11 @@
 use super::dispatch::Burial;
 use super::{FETCH, Group, Inner};
 use crate::Millis;
-use crate::dead_letter;
 use crate::store::{ReadLimit, StoreError};
 use crate::topic::TailRead;
+use crate::{dead_letter, derived};
 use futures_core::future::BoxFuture;
-use hub_proto::{Code, Event, Key};
+use hub_proto::{Event, Key};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -243,26 +243,20 @@ impl Group {
             }
         }
         let now = self.engine.clock.wall();
-        let drafts = letters.iter().map(|(burial, event)| {
-            let letter = dead_letter::Letter { group: &self.name, born, burial, event };
-            letter.draft(now)
-        });
-        let drafts = match self.engine.topics_of(drafts.collect()) {
-            Ok(drafts) => drafts,
-            Err(error) => return self.heard("opening the dead-letter topic", Some(&unavailable(&error))),
-        };
-        let receipts = self.engine.committer.publish_all(drafts, self.engine.clock.steady()).await;
+        let records: Vec<derived::Record> = letters
+            .iter()
+            .map(|(burial, event)| dead_letter::Letter { group: &self.name, born, burial, event }.record(now))
+            .collect();
+        let results = derived::write(&self.engine, &records).await;
         let mut failed = None;
-        for ((burial, _), receipt) in letters.into_iter().zip(receipts) {
-            match receipt {
-                Ok(receipt) => {
-                    if !receipt.duplicate {
+        for ((burial, _), result) in letters.into_iter().zip(results) {
+            match result {
+                Ok(how) => {
+                    if how == derived::Written::Now {
                         self.metrics.deadlettered.inc();
                     }
                     written.push(burial);
                 }
-                // Written by an earlier life, at another time of day.
-                Err(error) if error.code == Code::IdConflict => written.push(burial),
                 Err(error) => failed = Some(unavailable(&error)),
             }
         }

@@ -48,6 +48,7 @@ pub(crate) struct Metrics {
     commit_events: Histogram,
     save_failures: Counter,
     news_lost: Counter,
+    groups_postponed: Counter,
     store_health: StoreHealth,
     seen: Mutex<Seen>,
     max_labels: usize,
@@ -100,6 +101,11 @@ impl Metrics {
             "Times the news of other hubs' events were lost",
             this.news_lost.clone(),
         );
+        registry.register(
+            "groups_postponed",
+            "Topics that were born without a group of a subscription, for want of room in a quota",
+            this.groups_postponed.clone(),
+        );
         registry.register_collector(Box::new(this.store_health.clone()));
         this
     }
@@ -118,6 +124,10 @@ impl Metrics {
 
     pub fn news_lost(&self) {
         self.news_lost.inc();
+    }
+
+    pub fn group_postponed(&self) {
+        self.groups_postponed.inc();
     }
 
     pub fn save_failed(&self) {

@@ -20,6 +20,7 @@ pub use words::{Secrets, shortened};
 use crate::Millis;
 use futures_core::future::BoxFuture;
 use hub_proto::{Event, EventId, Key, TopicName};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The answer of a store that could not do what it was asked to.
@@ -35,6 +36,18 @@ pub enum StoreError {
     /// Nothing was written: another hub owns the group by now, under a higher epoch.
     #[error("another hub owns group {0} by now")]
     Fenced(String),
+}
+
+impl StoreError {
+    /// What anybody may hear of it: without paths, hosts and what a driver says. The whole text is for logs and for
+    /// [`EventStore::health`].
+    pub fn brief(&self) -> Cow<'static, str> {
+        match self {
+            Self::Unavailable(_) => "the store is unavailable".into(),
+            Self::Damaged(_) => "the store is damaged".into(),
+            Self::Fenced(_) => self.to_string().into(),
+        }
+    }
 }
 
 /// The result of a call to a store.
@@ -127,6 +140,83 @@ pub enum Appended {
         /// How safe it is.
         durability: Durability,
     },
+    /// The topic has its id already; whether it is the same event is still to be looked at, which may take a while and is
+    /// nothing for the one that commits.
+    Twin {
+        /// The first one.
+        first: First,
+        /// What was to be appended.
+        draft: Box<Draft>,
+        /// How safe the first one is.
+        durability: Durability,
+    },
+}
+
+/// What a store has of the first event with an id.
+#[derive(Clone, Debug)]
+pub enum First {
+    /// Its record.
+    Record(Arc<Event>),
+    /// Its place, timestamp and [content](Event::content): the record was cleaned away.
+    Remembered(u64, Millis, EventId),
+}
+
+impl First {
+    /// The place and the timestamp.
+    pub fn place(&self) -> (u64, Millis) {
+        match self {
+            Self::Record(event) => (event.seq(), event.ts()),
+            Self::Remembered(seq, ts, _) => (*seq, *ts),
+        }
+    }
+
+    /// Whether key and payload are the same, compared as JSON. It takes time with the size of both.
+    pub fn is(&self, draft: &Draft) -> bool {
+        match self {
+            Self::Record(event) => event.same_content(draft.key().map(|key| &**key), draft.payload()),
+            Self::Remembered(_, _, content) => *content == draft.content(),
+        }
+    }
+
+    /// The same where it can be told at once.
+    fn is_at_once(&self, draft: &Draft) -> Option<bool> {
+        if let Self::Record(event) = self {
+            if event.key() != draft.key() {
+                return Some(false);
+            }
+            if event.payload() == draft.payload() {
+                return Some(true);
+            }
+        }
+        let theirs = if let Self::Record(event) = self { event.payload().len() } else { 0 };
+        (draft.payload().len().max(theirs) <= COMPARED_AT_ONCE).then(|| self.is(draft))
+    }
+}
+
+/// Payloads up to this size are compared by the one that commits, in bytes.
+const COMPARED_AT_ONCE: usize = 4 << 10;
+
+impl Appended {
+    /// The answer to an event whose id the topic has.
+    pub fn known(first: First, draft: Draft, durability: Durability) -> Self {
+        let (seq, ts) = first.place();
+        match first.is_at_once(&draft) {
+            Some(same) => Self::Known { seq, ts, same, durability },
+            None => Self::Twin { first, draft: Box::new(draft), durability },
+        }
+    }
+
+    /// The same with every question answered. It takes time with the size of the payloads.
+    #[must_use]
+    pub fn decided(self) -> Self {
+        match self {
+            Self::Twin { first, draft, durability } => {
+                let (seq, ts) = first.place();
+                Self::Known { seq, ts, same: first.is(&draft), durability }
+            }
+            other => other,
+        }
+    }
 }
 
 /// The extent of a topic's log.

@@ -141,8 +141,8 @@ pub trait Shared: Send + Sync {
     /// Raises the fence of a group name to `epoch`, then reads all that belongs to it.
     fn estate<'a>(&'a self, group: &'a str, epoch: u64) -> BoxFuture<'a, StoreResult<Estate>>;
 
-    /// All groups as last saved, by whichever hub; of one topic if asked for. For people.
-    fn groups<'a>(&'a self, topic: Option<&'a TopicName>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>>;
+    /// The groups of these topics, owned by any hub; of all topics with `None`.
+    fn groups<'a>(&'a self, topics: Option<&'a [TopicName]>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>>;
 
     /// Group names that have a group or a subscription without members since before `time`.
     fn idle_since(&self, time: Millis) -> BoxFuture<'_, StoreResult<Vec<String>>>;

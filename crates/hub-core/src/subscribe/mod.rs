@@ -35,6 +35,7 @@ pub struct Subscribe {
     from: Position,
     filter: Option<Filter>,
     max_bytes: usize,
+    subject: Option<Arc<str>>,
 }
 
 /// What to subscribe to, as the caller wrote it.
@@ -95,7 +96,13 @@ pub(crate) fn check_label(label: &str) -> Result<()> {
 impl Subscribe {
     pub(crate) fn new(engine: Arc<Engine>, target: Target) -> Self {
         let max_bytes = engine.config.member_bytes;
-        Self { engine, target, from: Position::Latest, filter: None, max_bytes }
+        Self { engine, target, from: Position::Latest, filter: None, max_bytes, subject: None }
+    }
+
+    /// On behalf of a subject: what is made counts for its [`Quota`](crate::Quota).
+    pub fn on_behalf_of(mut self, subject: &str) -> Self {
+        self.subject = Some(subject.into());
+        self
     }
 
     /// Where to start; for a group this only places a new one.
@@ -131,6 +138,7 @@ impl Subscribe {
             member,
             predicate: None,
             luggage: None,
+            subject: self.subject,
         }
     }
 
@@ -189,6 +197,7 @@ pub struct SubscribeGroup {
     member: MemberOptions,
     predicate: Option<Predicate>,
     luggage: Option<Luggage>,
+    subject: Option<Arc<str>>,
 }
 
 impl SubscribeGroup {
@@ -287,23 +296,25 @@ impl SubscribeGroup {
             engine: self.engine.clone(),
             request: self.request,
             from: self.from,
+            subject: self.subject.clone(),
             carried: Arc::new(carried),
         };
-        let place = match target {
+        let joined = match target {
             Checked::One(topic) => {
-                let topic = self.engine.topic(&topic, By::User)?;
+                let topic = self.engine.topic(&topic, By::User(self.subject.as_deref()))?;
                 let joined = joining.one(&topic, &group, id, &mailbox, self.member.ack_timeout).await?;
-                subscription::Place::One(joined)
+                subscription::Joined { place: subscription::Place::One(joined), topics: 1 }
             }
             Checked::Many(label, cover) => {
-                joining.many(&label, cover, &group, id, &mailbox, self.member.ack_timeout).await?;
-                subscription::Place::Many(label, group)
+                let joined = joining.many(&label, cover, &group, id, &mailbox, self.member.ack_timeout).await;
+                let topics = joined?;
+                subscription::Joined { place: subscription::Place::Many(label, group), topics }
             }
         };
         if let Some(luggage) = &self.luggage {
             stay.tenure.reported(luggage.hub, luggage.members);
         }
-        Ok(Subscription::new(self.engine, mailbox, id, place, self.predicate, self.member.batch_size, stay))
+        Ok(Subscription::new(self.engine, mailbox, id, joined, self.predicate, self.member.batch_size, stay))
     }
 
     /// Joins the group and receives its events one by one, to be settled by id.

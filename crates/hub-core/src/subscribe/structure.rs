@@ -9,12 +9,15 @@ use crate::group::options::{GroupOptions, GroupRequest};
 use crate::group::state::GroupState;
 use crate::group::{Carried, Group, deleted};
 use crate::position::{Position, refused};
+use crate::quota::Made;
 use crate::store::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
 use crate::topic::Topic;
 use hub_proto::{Error, GroupName, Result, TopicName, shown};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Groups that are stored with one commit: others' events wait for it.
+const COMMITTED_GROUPS: usize = 512;
 /// How often a group may be deleted under somebody who is about to join it.
 const TRIES: usize = 3;
 
@@ -24,6 +27,8 @@ pub(super) struct Joining {
     pub engine: Arc<Engine>,
     pub request: GroupRequest,
     pub from: Position,
+    /// Whom what is made counts for.
+    pub subject: Option<Arc<str>>,
     /// What the member brings along from another owner, by topic.
     pub carried: Arc<BTreeMap<TopicName, Carried>>,
 }
@@ -60,15 +65,16 @@ impl Joining {
         if let Some(group) = topic.group(name) {
             return self.adapt(&group);
         }
-        self.engine.check_groups(1)?;
+        self.engine.check_groups(self.subject.as_deref(), &[&topic.name], 0)?;
         let options = self.request.over(&GroupOptions::default());
         let stored = self.new_group(topic, name, &options, false).await?;
         self.engine.write(records_of(&stored)).await?;
+        self.engine.remember(Made::Group(topic.name.clone(), name.clone()), self.subject.as_deref());
         insert(&self.engine, topic, stored);
         Ok(())
     }
 
-    /// Joins a subscription to several topics, making it if need be.
+    /// Joins a subscription to several topics, making it if need be. Answers how many topics there are.
     pub async fn many(
         &self,
         label: &str,
@@ -77,15 +83,17 @@ impl Joining {
         id: MemberId,
         mailbox: &Arc<Mailbox>,
         ack_timeout: Millis,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let at = (label, name);
         let unchanged =
             |fan: &mut Fan| fan.cover == cover && self.request.conflicts(&fan.record.options).is_empty();
         for _ in 0..TRIES {
-            if self.engine.fans.with(label, name, unchanged) == Some(true)
-                && self.engine.fans.join(&self.engine, at, id, mailbox, ack_timeout, &self.carried).is_ok()
-            {
-                return Ok(());
+            if self.engine.fans.with(label, name, unchanged) == Some(true) {
+                let joined =
+                    self.engine.fans.join(&self.engine, at, id, mailbox, ack_timeout, &self.carried).await?;
+                if let Some(topics) = joined {
+                    return Ok(topics);
+                }
             }
             let (this, label, cover, name) = (self.clone(), label.to_owned(), cover.clone(), name.clone());
             let make = async move {
@@ -139,7 +147,7 @@ impl Joining {
         // First everything that can refuse, then everything that changes.
         let mut groups = Vec::new();
         let mut new = Vec::new();
-        for topic in engine.topics().into_iter().filter(|topic| cover.covers(&topic.name)) {
+        for topic in cover.topics(engine) {
             match topic.group(name) {
                 Some(group) => {
                     self.check(&group)?;
@@ -148,20 +156,29 @@ impl Joining {
                 None => new.push((topic.clone(), self.new_group(&topic, name, &options, true).await?)),
             }
         }
-        engine.check_groups(new.len() + usize::from(old.is_none()))?;
-        let mut records: Vec<Record> = new.iter().flat_map(|(_, stored)| records_of(stored)).collect();
-        records.push(Record::Subscription(record.clone()));
-        engine.write(records).await?;
+        let new_topics: Vec<&TopicName> = new.iter().map(|(topic, _)| &topic.name).collect();
+        engine.check_groups(self.subject.as_deref(), &new_topics, usize::from(old.is_none()))?;
+        let mut chunks = new.chunks(COMMITTED_GROUPS).peekable();
+        // The subscription comes last: without it, groups that were stored before a crash are ordinary ones.
+        while let Some(chunk) = chunks.next_if(|chunk| chunk.len() == COMMITTED_GROUPS) {
+            engine.write(chunk.iter().flat_map(|(_, stored)| records_of(stored)).collect()).await?;
+        }
+        let rest = chunks.next().into_iter().flatten().flat_map(|(_, stored)| records_of(stored));
+        engine.write(rest.chain([Record::Subscription(record.clone())]).collect()).await?;
+        if old.is_none() {
+            engine.remember(Made::Subscription(label.to_owned(), name.clone()), self.subject.as_deref());
+        }
         for group in groups {
             group.set_options(self.request.over(&group.record().options))?;
         }
         for (topic, stored) in new {
             insert(engine, &topic, stored);
         }
-        engine.fans.insert(engine, Fan::new(record, cover));
+        let maker = engine.quotas.maker_of_subscription(label, name);
+        engine.fans.insert(engine, Fan::new(record, cover, maker));
         if let Some(old) = old_cover {
-            let mut left = engine.topics();
-            left.retain(|topic| old.covers(&topic.name) && engine.fans.driver(&topic.name, name).is_none());
+            let mut left: Vec<_> = old.topics(engine).collect();
+            left.retain(|topic| engine.fans.driver(&topic.name, name).is_none());
             delete_driven(engine, left, name).await?;
         }
         Ok(())
@@ -299,6 +316,7 @@ async fn delete_fan(
     }
     // Groups of topics born meanwhile are among them; those were never saved, as saves are held up.
     let mut driven = engine.fans.remove(engine, label, name, &deleted(name));
+    engine.forget(&Made::Subscription(label.to_owned(), name.clone()));
     driven.retain(|group| !kept.iter().any(|kept| Arc::ptr_eq(kept, group)));
     kept.iter().for_each(|group| group.set_free());
     Ok(remove(engine, &driven))
@@ -356,9 +374,10 @@ async fn write_gone(engine: &Arc<Engine>, mut records: Vec<Record>, groups: &[Ar
     written
 }
 
-fn remove(engine: &Engine, groups: &[Arc<Group>]) -> usize {
+fn remove(engine: &Arc<Engine>, groups: &[Arc<Group>]) -> usize {
     for group in groups {
         engine.remove_group(group);
+        engine.forget(&Made::Group(group.topic.name.clone(), group.name.clone()));
         group.delete(&deleted(&group.name));
     }
     groups.len()

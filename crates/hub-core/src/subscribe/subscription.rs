@@ -22,12 +22,20 @@ pub struct Subscription {
     mailbox: Arc<Mailbox>,
     id: MemberId,
     place: Option<Place>,
+    topics: usize,
     /// Taken out of the mailbox in one go, given out one by one.
     queue: VecDeque<Delivery>,
     predicate: Option<Predicate>,
     batch_size: usize,
     /// The group's name stays this hub's for as long as there is a member.
     _stay: Stay,
+}
+
+/// What the member has joined.
+pub(super) struct Joined {
+    pub place: Place,
+    /// How many topics there were.
+    pub topics: usize,
 }
 
 /// Where the member is.
@@ -41,13 +49,18 @@ impl Subscription {
         engine: Arc<Engine>,
         mailbox: Arc<Mailbox>,
         id: MemberId,
-        place: Place,
+        Joined { place, topics }: Joined,
         predicate: Option<Predicate>,
         batch_size: usize,
         stay: Stay,
     ) -> Self {
         let queue = VecDeque::new();
-        Self { engine, mailbox, id, place: Some(place), queue, predicate, batch_size, _stay: stay }
+        Self { engine, mailbox, id, place: Some(place), topics, queue, predicate, batch_size, _stay: stay }
+    }
+
+    /// How many topics it covered when it was opened.
+    pub fn topics(&self) -> usize {
+        self.topics
     }
 
     /// The next event; waits for one. An error ends the subscription: its group was deleted, or the hub stopped.

@@ -75,7 +75,7 @@ impl Observer for Signal {
 }
 
 impl Watch {
-    pub(super) async fn open(
+    pub(crate) async fn open(
         engine: Arc<Engine>,
         target: Checked,
         from: Position,
@@ -97,7 +97,7 @@ impl Watch {
             notify: Notify::new(),
         });
         let observer: Arc<dyn Observer> = signal.clone();
-        let known = engine.fans.observe(&engine, Arc::downgrade(&observer));
+        let newest = engine.fans.observe(&engine, Arc::downgrade(&observer));
         let mut watch = Self {
             engine,
             feeds: Vec::new(),
@@ -107,11 +107,11 @@ impl Watch {
             signal,
             block: ReadLimit { bytes: BLOCK.bytes.min(max_bytes), ..BLOCK },
         };
-        for topic in known {
-            if watch.signal.cover.covers(&topic.name) {
-                let pos = from.resolve(&watch.engine, &topic).await?;
-                watch.add(topic, pos);
-            }
+        let (engine, signal) = (watch.engine.clone(), watch.signal.clone());
+        // Newer ones are told of when they are born.
+        for topic in signal.cover.topics(&engine).filter(|topic| topic.number <= newest) {
+            let pos = from.resolve(&engine, &topic).await?;
+            watch.add(topic, pos);
         }
         Ok(watch)
     }
@@ -145,6 +145,11 @@ impl Watch {
                 },
             }
         }
+    }
+
+    /// How many topics it follows.
+    pub fn topics(&self) -> usize {
+        self.feeds.len()
     }
 
     /// The next event if it was read already.

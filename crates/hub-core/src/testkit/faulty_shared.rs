@@ -100,8 +100,8 @@ impl Shared for FaultyShared {
         self.call("estate", move |shared| shared.estate(group, epoch))
     }
 
-    fn groups<'a>(&'a self, topic: Option<&'a TopicName>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>> {
-        self.call("groups", move |shared| shared.groups(topic))
+    fn groups<'a>(&'a self, topics: Option<&'a [TopicName]>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>> {
+        self.call("groups", move |shared| shared.groups(topics))
     }
 
     fn idle_since(&self, time: Millis) -> BoxFuture<'_, StoreResult<Vec<String>>> {

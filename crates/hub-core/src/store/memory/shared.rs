@@ -144,9 +144,11 @@ impl Shared for MemoryStore {
         })
     }
 
-    fn groups<'a>(&'a self, topic: Option<&'a TopicName>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>> {
+    fn groups<'a>(&'a self, topics: Option<&'a [TopicName]>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>> {
         let groups = self.shared.groups.lock();
-        let wanted = groups.values().filter(|stored| topic.is_none_or(|topic| stored.record.topic == *topic));
+        let wanted = groups
+            .values()
+            .filter(|stored| topics.is_none_or(|topics| topics.contains(&stored.record.topic)));
         done(wanted.cloned().collect())
     }
 

@@ -109,6 +109,7 @@ macro_rules! conformance_list {
                 everything_a_publisher_says_reaches_the_consumer,
                 publishing_an_id_again_answers_the_first_one,
                 an_id_with_another_payload_or_key_is_a_conflict,
+                large_payloads_of_one_id_are_compared_as_json_too,
                 a_batch_answers_each_event_on_its_own,
                 a_batch_commits_in_its_order,
                 publishes_in_a_row_commit_in_the_order_sent,
@@ -172,6 +173,12 @@ macro_rules! conformance_list {
                 a_group_made_anew_buries_anew,
                 a_reason_is_cut_between_characters,
                 a_group_goes_on_after_a_dead_letter,
+            }
+            bus::derived [] {
+                nobody_publishes_to_a_derived_topic,
+                a_subscription_to_a_derived_topic_waits_for_it,
+                a_dead_letter_that_somebody_else_wrote_does_not_count_as_written,
+                a_snapshot_entry_that_somebody_else_wrote_does_not_count_as_written,
             }
             bus::key_order [] {
                 two_events_of_a_key_are_never_in_flight_at_once,

@@ -208,6 +208,15 @@ impl<S: SimStore> World<'_, S> {
         };
         let subscribe = subscribe.group(target.group).options(target.request.clone()).from(target.from);
         let subscription = subscribe.max_in_flight(window as usize).ack_timeout(ack_timeout).open().await;
+        if target
+            .waits_for()
+            .is_some_and(|source| !life.bus.has_topic(source) && !life.bus.has_topic(target.label))
+        {
+            return match subscription {
+                Err(error) if error.code == Code::BadRequest => Ok(()),
+                other => Err(format!("a derived topic without its source was answered with {other:?}")),
+            };
+        }
         let subscription = subscription.map_err(|error| format!("joining {}: {error}", target.group))?;
         if self.existing.insert(at) {
             let covered: Vec<_> = self.model.topics.iter().filter(|(name, _)| target.covers(name)).collect();

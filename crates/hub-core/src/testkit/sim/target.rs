@@ -42,6 +42,11 @@ pub(super) fn targets() -> Vec<Target> {
 }
 
 impl Target {
+    /// The topic that has to be there before anybody can join.
+    pub(super) fn waits_for(&self) -> Option<&'static str> {
+        self.label.strip_prefix("dlq.")
+    }
+
     pub(super) fn covers(&self, topic: &str) -> bool {
         match self.label {
             "p.*" => topic.starts_with("p."),

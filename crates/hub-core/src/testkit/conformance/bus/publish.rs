@@ -154,3 +154,29 @@ pub(in super::super) async fn a_seq_is_never_seen_after_a_higher_one(lab: Lab) {
         publisher.await.unwrap();
     }
 }
+
+pub(in super::super) async fn large_payloads_of_one_id_are_compared_as_json_too(lab: Lab) {
+    let bus = lab.bus().await;
+    let filler = "x".repeat(20_000);
+    let id = EventId::from_bytes([9; 16]);
+    let publish = |json: String| bus.publish("t", Payload::from_json(json).unwrap()).id(id);
+    let first = publish(format!("{{\"a\":1,\"b\":\"{filler}\"}}")).await.unwrap();
+    let again = publish(format!("{{\"b\": \"{filler}\", \"a\": 1.0}}")).await.unwrap();
+    assert_eq!((again.seq, again.ts, again.duplicate), (first.seq, first.ts, true));
+    let other = publish(format!("{{\"b\": \"{filler}\", \"a\": 2}}")).await;
+    assert_eq!(other.unwrap_err().code, Code::IdConflict);
+    // In one batch with others, each has its own answer.
+    let event = |json: String| NewEvent::new("t".parse().unwrap(), Payload::from_json(json).unwrap());
+    let results = bus
+        .publish_batch(vec![
+            event("1".into()),
+            event(format!("{{\"b\":\"{filler}\",\"a\":1e0}}")).with_id(id),
+            event(format!("{{\"b\":\"{filler}\"}}")).with_id(id),
+            event("2".into()),
+        ])
+        .await;
+    assert_eq!(results[0].as_ref().unwrap().seq, 2);
+    assert!(results[1].as_ref().unwrap().duplicate);
+    assert_eq!(results[2].as_ref().unwrap_err().code, Code::IdConflict);
+    assert_eq!(results[3].as_ref().unwrap().seq, 3);
+}

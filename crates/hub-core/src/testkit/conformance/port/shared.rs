@@ -210,7 +210,7 @@ pub(in super::super) async fn groups_are_shown_as_last_saved(lab: Lab) {
     let elsewhere = GroupRecord { topic: topic("u"), ..group() };
     port.write(vec![Record::Group(group()), progress(), Record::Group(elsewhere)]).await;
     assert_eq!(shared.groups(None).await.unwrap().len(), 2);
-    let of_t = shared.groups(Some(&topic("t"))).await.unwrap();
+    let of_t = shared.groups(Some(&[topic("t")])).await.unwrap();
     assert_eq!(of_t.len(), 1);
     assert_eq!((&of_t[0].record, &of_t[0].state), (&group(), &state()));
 }

@@ -15,7 +15,7 @@ pub(in super::super) const T0: Millis = 1_780_000_000_000;
 pub(in super::super) struct Port(pub Arc<dyn EventStore>);
 
 pub(in super::super) fn topic(name: &str) -> TopicName {
-    TopicName::parse(name).unwrap()
+    TopicName::readable(name).unwrap()
 }
 
 pub(in super::super) fn id(n: u64) -> EventId {
@@ -67,7 +67,7 @@ pub(in super::super) fn replayed(n: u64, key: &str) -> Draft {
 impl Port {
     pub async fn commit(&self, now: Millis, events: Vec<Draft>) -> Vec<Appended> {
         let commit = Commit { now, events, ..Commit::default() };
-        self.0.commit(commit).await.events.into_iter().map(|event| event.unwrap()).collect()
+        self.0.commit(commit).await.events.into_iter().map(|event| event.unwrap().decided()).collect()
     }
 
     /// Commits events that are all new.
@@ -107,7 +107,7 @@ impl Port {
 pub(in super::super) fn new(appended: Appended) -> Arc<Event> {
     match appended {
         Appended::New { event, .. } => event,
-        Appended::Known { seq, .. } => panic!("the event was known already, at seq {seq}"),
+        known => panic!("the event was known already: {known:?}"),
     }
 }
 
@@ -115,7 +115,7 @@ pub(in super::super) fn new(appended: Appended) -> Arc<Event> {
 pub(in super::super) fn known(appended: &Appended) -> (u64, bool) {
     match appended {
         Appended::Known { seq, same, .. } => (*seq, *same),
-        Appended::New { event, .. } => panic!("the event was appended again, at seq {}", event.seq()),
+        other => panic!("the event was appended again, or is not decided: {other:?}"),
     }
 }
 
