@@ -1,16 +1,18 @@
 //! What the gateway and HTTP share, and how all of it stops.
 
-use crate::auth::{Authenticator, ClusterKey};
+use crate::auth::revoked::{Revocations, revoked};
+use crate::auth::{Authenticator, ClusterKey, Identity, Revoked};
 use crate::edge::Edge;
 use crate::gateway::Room;
-use crate::limits::Buckets;
+use crate::limits::{Buckets, Live};
 use crate::net::Door;
 use crate::outboxes::Outboxes;
 use crate::settings::Settings;
-use hub_core::Bus;
+use hub_core::{Bus, SystemTopic};
+use hub_proto::Result;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +20,11 @@ use tokio_util::task::TaskTracker;
 
 /// How often a hub that stops looks which groups have no members any more.
 const HAND_OVER: Duration = Duration::from_millis(10);
+
+/// How often revocations are forgotten that no token needs any more.
+const TIDY: Duration = Duration::from_secs(10 * 60);
+/// How long to wait before the store is asked again for what others have revoked.
+const RETRY: Duration = Duration::from_millis(250);
 
 /// A running hub: the bus, who may use it, and how much. Clones are handles to the same.
 #[derive(Clone)]
@@ -28,16 +35,28 @@ pub struct Hub {
 struct Inner {
     bus: Bus,
     auth: Authenticator,
+    revocations: Revocations,
+    following: OnceLock<()>,
     settings: watch::Sender<Arc<Settings>>,
     buckets: Arc<Buckets>,
     registry: Registry,
     connections: Gauge,
     door: Door,
+    waiting_room: Door,
+    live: Live,
     edge: Edge,
     room: Room,
     outboxes: Outboxes,
     draining: CancellationToken,
     sessions: TaskTracker,
+    /// Cancelled when the last handle is gone.
+    ended: CancellationToken,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.ended.cancel();
+    }
 }
 
 /// A hub in the making: [`Hub::builder`].
@@ -88,16 +107,21 @@ impl HubBuilder {
             inner: Arc::new(Inner {
                 bus: self.bus,
                 auth: self.auth,
+                revocations: Revocations::default(),
+                following: OnceLock::new(),
                 buckets: Arc::new(Buckets::new(&self.settings.limits)),
                 settings: watch::Sender::new(Arc::new(self.settings)),
                 registry: self.registry,
                 connections,
+                waiting_room: door.beside(),
                 door,
+                live: Live::default(),
                 edge: Edge::new(self.cluster_key, self.cluster_roots),
                 room: Room::default(),
                 outboxes,
                 draining: CancellationToken::new(),
                 sessions: TaskTracker::new(),
+                ended: CancellationToken::new(),
             }),
         }
     }
@@ -124,6 +148,105 @@ impl Hub {
     /// Who knows whom.
     pub fn auth(&self) -> &Authenticator {
         &self.inner.auth
+    }
+
+    /// Who a token speaks for, unless it was revoked.
+    ///
+    /// # Errors
+    /// Those of [`Authenticator::identify`], and `token_revoked`.
+    pub(crate) async fn identify(&self, token: Option<&str>) -> Result<Identity> {
+        let identity = self.inner.auth.identify(token).await?;
+        self.inner.revocations.load(&self.inner.bus).await?;
+        self.follow_revocations();
+        self.check_revoked(&identity)?;
+        Ok(identity)
+    }
+
+    /// Refuses somebody whose token was taken back, or whose key is not one of the hub's any more.
+    pub(crate) fn check_revoked(&self, identity: &Identity) -> Result<()> {
+        self.inner.revocations.check(identity)?;
+        match self.inner.auth.covers(identity) {
+            true => Ok(()),
+            false => Err(revoked("the key that signed the token is not used any more; get a new token")),
+        }
+    }
+
+    /// Takes tokens back: open sockets that came with them end, and nobody comes in with them, on any hub of the store.
+    ///
+    /// # Errors
+    /// `unavailable` if that could not be stored; then nothing has changed.
+    pub async fn revoke(&self, what: Revoked) -> Result<()> {
+        let Inner { bus, auth, revocations, .. } = &*self.inner;
+        revocations.load(bus).await?;
+        revocations.revoke(bus, what, auth.max_lifetime()).await?;
+        self.recheck();
+        Ok(())
+    }
+
+    /// How many revocations are remembered.
+    pub(crate) fn revocations(&self) -> usize {
+        self.inner.revocations.len()
+    }
+
+    /// Has every session look again whether its token holds, and what it may do.
+    fn recheck(&self) {
+        self.inner.settings.send_modify(|_| {});
+    }
+
+    /// Hears what other hubs revoke, from the first token on.
+    fn follow_revocations(&self) {
+        if self.inner.following.set(()).is_err() {
+            return;
+        }
+        // It keeps no hub alive.
+        let (hub, bus) = (Arc::downgrade(&self.inner), self.inner.bus.clone());
+        let (draining, ended) = (self.inner.draining.clone(), self.inner.ended.clone());
+        let follow = async move {
+            let mut watch = loop {
+                let watch = bus.system_watch(SystemTopic::Revoked).await;
+                // What was written before the watch began.
+                let entries = bus.system_entries(SystemTopic::Revoked).await;
+                let Some(inner) = hub.upgrade() else { return };
+                if let (Ok(watch), Ok(entries)) = (watch, entries) {
+                    entries.iter().for_each(|entry| inner.revocations.learn(entry));
+                    inner.settings.send_modify(|_| {});
+                    break watch;
+                }
+                drop(inner);
+                tokio::time::sleep(RETRY).await;
+            };
+            let mut tidy = tokio::time::interval(TIDY);
+            loop {
+                let heard = tokio::select! {
+                    heard = watch.recv() => heard,
+                    _ = tidy.tick() => {
+                        let Some(inner) = hub.upgrade() else { return };
+                        inner.revocations.tidy(&inner.bus).await;
+                        continue;
+                    }
+                };
+                let Some(inner) = hub.upgrade() else { return };
+                match heard {
+                    Ok(Some(entry)) => inner.revocations.learn(&entry),
+                    Ok(None) => {
+                        let entries = inner.bus.system_entries(SystemTopic::Revoked).await;
+                        entries.into_iter().flatten().for_each(|entry| inner.revocations.learn(&entry));
+                    }
+                    Err(_) => {
+                        tokio::time::sleep(RETRY).await;
+                        continue;
+                    }
+                }
+                inner.settings.send_modify(|_| {});
+            }
+        };
+        tokio::spawn(async move {
+            tokio::select! {
+                () = draining.cancelled() => {}
+                () = ended.cancelled() => {}
+                () = follow => {}
+            }
+        });
     }
 
     /// Limits and rules as they are now.
@@ -155,6 +278,16 @@ impl Hub {
     /// What each listener's count of connections is made of.
     pub(crate) fn door(&self) -> &Door {
         &self.inner.door
+    }
+
+    /// What subjects have open.
+    pub(crate) fn live(&self) -> &Live {
+        &self.inner.live
+    }
+
+    /// Counts WebSocket connections that have not said who they are.
+    pub(crate) fn waiting_room(&self) -> &Door {
+        &self.inner.waiting_room
     }
 
     /// What it needs to reach other hubs.

@@ -1,6 +1,8 @@
 //! The server over real sockets.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "main/before_auth.rs"]
+mod before_auth;
 #[path = "main/cluster.rs"]
 mod cluster;
 #[path = "main/drain.rs"]
@@ -25,6 +27,8 @@ mod net;
 mod node;
 #[path = "main/page.rs"]
 mod page;
+#[path = "main/revoked.rs"]
+mod revoked;
 #[path = "main/rights.rs"]
 mod rights;
 #[path = "main/strangers.rs"]

@@ -4,11 +4,14 @@
 //! pattern is decided as a whole: a deny decides if a part of the pattern is its matter, an allow only if all of it is.
 //! Several allows are not put together: `a.**` is not allowed by `a` and `a.*.**` in two rules.
 //!
+//! A derived topic (`dlq.T`, `T.snapshot`) shows what its source has: reading it needs the right on it and on its source, for the
+//! same group, and so does a pattern that names derived topics. Whatever the action, a deny on `T` covers what is derived from `T`.
+//!
 //! A rule with groups is about subscribing with one of them, whether it permits or forbids, for a topic as for a pattern. So a
 //! deny with groups leaves the other groups, and reading without one, to the rules behind it. To forbid every reader,
 //! leave the groups out.
 
-use hub_proto::Pattern;
+use hub_proto::{Derived, Pattern};
 use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
@@ -110,7 +113,8 @@ impl Policy {
         }
     }
 
-    /// Who decides about `action` on `target`, for a subscribe with the group it is for.
+    /// Which rule decides about `action` on `target` alone, for a subscribe with the group it is for. What the target is
+    /// derived from is asked about by [`allows`](Self::allows).
     pub fn decide(&self, action: Action, target: Target<'_>, group: Option<&str>) -> Decision {
         for (at, rule) in self.rules.iter().enumerate() {
             if let Verdict::Decides(_) = rule.verdict(action, target, group) {
@@ -120,9 +124,21 @@ impl Policy {
         Decision { allowed: false, rule: None }
     }
 
-    /// Whether `action` on `target` is allowed.
+    /// Whether `action` is allowed on `target`, and what it is derived from does not forbid it.
     pub fn allows(&self, action: Action, target: Target<'_>, group: Option<&str>) -> bool {
+        let permits = |source: Target<'_>| self.permits_source(action, source, group);
         self.decide(action, target, group).allowed
+            && match target {
+                Target::Topic(name) => Derived::sources(name).all(|source| permits(Target::Topic(source))),
+                Target::Pattern(pattern) => pattern.sources().all(|source| permits(Target::Pattern(&source))),
+            }
+    }
+
+    /// Whether `action` on something that is derived from `source` is permitted by what is allowed on `source`: reading needs the
+    /// right to read it, for other actions it is enough that no rule forbids them there.
+    pub fn permits_source(&self, action: Action, source: Target<'_>, group: Option<&str>) -> bool {
+        let decision = self.decide(action, source, group);
+        decision.allowed || (action != Action::Subscribe && decision.rule.is_none())
     }
 }
 

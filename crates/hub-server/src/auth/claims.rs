@@ -1,5 +1,6 @@
 //! What the claims of a token whose signature holds have to say.
 
+use super::revoked::MAX_JTI_BYTES;
 use super::{AuthConfig, Identity, invalid, shown};
 use crate::acl::Policy;
 use hub_core::Millis;
@@ -22,8 +23,7 @@ pub(super) fn identity(claims: &Claims, config: &AuthConfig, now: Millis) -> Res
     let leeway = config.leeway_secs * 1000;
     audience(claims, &config.audience)?;
     issuer(claims, config.issuer.as_deref())?;
-    // It decides nothing, but one that is no time comes from an issuer that is broken.
-    time(claims, "iat")?;
+    let issued = time(claims, "iat")?;
     if let Some(begin) = time(claims, "nbf")?
         && now + leeway < begin
     {
@@ -40,13 +40,24 @@ pub(super) fn identity(claims: &Claims, config: &AuthConfig, now: Millis) -> Res
         let ago = (now - exp) / 1000;
         return Err(Error::new(Code::TokenExpired, format!("the token ran out {ago} s ago: send a new one")));
     }
+    if let Some(max) = config.max_lifetime_secs {
+        let begin = issued.filter(|issued| *issued <= now).unwrap_or(now);
+        let lifetime = exp.map(|exp| exp.saturating_sub(begin) / 1000);
+        if lifetime.is_none_or(|lifetime| lifetime > max) {
+            let found = lifetime.map_or_else(|| "for ever".into(), |lifetime| format!("for {lifetime} s"));
+            return Err(invalid(format!("the token is valid {found}; this hub takes at most {max} s")));
+        }
+    }
     let subject = subject(claims)?.map(Into::into);
     Ok(Identity {
         subject,
         expires,
         exp: exp.map(|exp| exp / 1000),
+        issued,
+        jti: jti(claims)?.map(Into::into),
         policy: Policy::from_claims(claims)?,
         is_static: false,
+        key: None,
         peer: None,
     })
 }
@@ -83,6 +94,15 @@ fn issuer(claims: &Claims, allowed: Option<&str>) -> Result<()> {
         }
         Some(_) => Err(invalid("the token's iss is not a string")),
         None => Err(invalid("the token has no iss, and this hub asks for one (JWT_ISS)")),
+    }
+}
+
+/// A `jti` that is no string, or a very long one, could not be revoked.
+fn jti(claims: &Claims) -> Result<Option<&str>> {
+    match claims.get("jti") {
+        None => Ok(None),
+        Some(Value::String(jti)) if jti.len() <= MAX_JTI_BYTES => Ok(Some(jti)),
+        Some(_) => Err(invalid(format!("the token's jti is not a string of at most {MAX_JTI_BYTES} bytes"))),
     }
 }
 

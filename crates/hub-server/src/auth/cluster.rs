@@ -17,10 +17,10 @@ use std::fmt;
 const KID: &str = "event-hub-cluster";
 /// Whom they are for.
 const AUDIENCE: &str = "event-hub-cluster";
-/// How long they hold: they are used at once.
-const HOLDS: Millis = 60_000;
-/// By how much the clocks of hubs may differ. Nothing else depends on them, so this is generous.
-const TOLERANCE: Millis = 300_000;
+/// How long they are valid: they are used at once.
+const HOLDS: Millis = 30_000;
+/// By how much the clocks of hubs may differ, both ways. A token is valid for this longer.
+const TOLERANCE: Millis = 60_000;
 
 /// The key that the hubs of a cluster share. It is derived, so it is never that of users' tokens, whatever it comes from.
 #[derive(Clone)]
@@ -89,6 +89,9 @@ impl ClusterKey {
         }
         if claims.exp.saturating_mul(1000).saturating_add(TOLERANCE) <= now {
             return Err(invalid("the hub's token ran out: do the clocks differ by minutes?"));
+        }
+        if claims.exp.saturating_mul(1000) > now.saturating_add(HOLDS + TOLERANCE) {
+            return Err(invalid("the hub's token is from the future: do the clocks differ by minutes?"));
         }
         if HubId::parse(&claims.to) != Some(me) {
             return Err(invalid("the hub's token is for another hub, which was here before"));

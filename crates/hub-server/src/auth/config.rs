@@ -53,6 +53,8 @@ pub struct AuthConfig {
     pub leeway_secs: u64,
     /// A token without `exp` holds for ever instead of not at all.
     pub allow_no_exp: bool,
+    /// The longest that a token may be valid, from its `iat` to its `exp`, or from now on without; `None`: as long as it says.
+    pub max_lifetime_secs: Option<u64>,
     /// `WS_TOKEN`: a token that may do everything, for development.
     pub static_token: Option<Secret>,
     /// Others than this machine can reach the hub. Only [`AuthConfig::warnings`] asks.
@@ -69,6 +71,7 @@ impl Default for AuthConfig {
             issuer: None,
             leeway_secs: 5,
             allow_no_exp: false,
+            max_lifetime_secs: None,
             static_token: None,
             exposed: false,
         }
@@ -88,6 +91,7 @@ impl fmt::Debug for AuthConfig {
             .field("issuer", &self.issuer)
             .field("leeway_secs", &self.leeway_secs)
             .field("allow_no_exp", &self.allow_no_exp)
+            .field("max_lifetime_secs", &self.max_lifetime_secs)
             .field("static_token", &self.static_token)
             .finish()
     }

@@ -7,6 +7,7 @@
 //!   came for long, before it. Keys that the issuer has withdrawn are gone then.
 //! - While the issuer cannot be reached, the last set is used.
 
+use super::KeyPrint;
 use super::fetch::{Source, TIMEOUT};
 use super::keys::KeySet;
 use hub_core::{Clock, Millis};
@@ -103,6 +104,11 @@ impl Jwks {
                 return;
             }
         }
+    }
+
+    /// Whether a key is in the newest set. Without any set that cannot be told, and it counts as there.
+    pub(super) fn has_key(&self, print: &KeyPrint) -> bool {
+        self.shared.state.lock().set.as_ref().is_none_or(|set| set.has(print))
     }
 
     /// Has the set renewed before it is next used, however young it is.

@@ -3,7 +3,7 @@
 use super::claims::{self, Claims};
 use super::jwks::{self, Jwks};
 use super::keys::{Candidates, KeySet};
-use super::{AuthConfig, Identity, invalid, shown};
+use super::{AuthConfig, Identity, KeyPrint, invalid, print, shown};
 use aws_lc_rs::{constant_time, digest};
 use hub_core::Clock;
 use hub_proto::Result;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(super) struct Verifier {
     config: AuthConfig,
     static_token: Option<digest::Digest>,
-    secret: Option<DecodingKey>,
+    secret: Option<(DecodingKey, KeyPrint)>,
     jwks: Option<Arc<Jwks>>,
     clock: Arc<dyn Clock>,
 }
@@ -37,8 +37,10 @@ impl Verifier {
 
     fn with_jwks(config: AuthConfig, clock: Arc<dyn Clock>, jwks: Option<Arc<Jwks>>) -> Self {
         let static_token = config.static_token.as_ref().map(|token| hash(token.expose()));
-        let secret =
-            config.secret.as_ref().map(|secret| DecodingKey::from_secret(secret.expose().as_bytes()));
+        let secret = config.secret.as_ref().map(|secret| {
+            let secret = secret.expose().as_bytes();
+            (DecodingKey::from_secret(secret), print(secret))
+        });
         Self { static_token, secret, jwks, config, clock }
     }
 
@@ -68,11 +70,13 @@ impl Verifier {
         if header.crit.is_some() {
             return Err(invalid("the token's header has a crit: the hub knows no extensions"));
         }
-        let claims = match (header.alg, &self.jwks, &self.secret) {
+        let (claims, key) = match (header.alg, &self.jwks, &self.secret) {
             (Algorithm::RS256 | Algorithm::ES256 | Algorithm::EdDSA, Some(jwks), _) => {
                 by_issuer(token, &header, jwks).await?
             }
-            (Algorithm::HS256, _, Some(secret)) => signed(token, secret, Algorithm::HS256)?,
+            (Algorithm::HS256, _, Some((secret, print))) => {
+                (signed(token, secret, Algorithm::HS256)?, *print)
+            }
             (alg, jwks, secret) => {
                 let allowed = match (jwks, secret) {
                     (Some(_), Some(_)) => "RS256, ES256, EdDSA and HS256",
@@ -83,13 +87,22 @@ impl Verifier {
                 return Err(invalid(format!("the token's alg is {alg:?}; this hub takes {allowed}")));
             }
         };
-        claims::identity(&claims, &self.config, self.clock.wall())
+        let identity = claims::identity(&claims, &self.config, self.clock.wall())?;
+        Ok(Identity { key: Some(key), ..identity })
+    }
+
+    /// Whether tokens that were checked with this key still count.
+    pub(super) fn has_key(&self, key: &KeyPrint) -> bool {
+        let is_static = self.static_token.as_ref().is_some_and(|print| print.as_ref() == key);
+        is_static
+            || self.secret.as_ref().is_some_and(|(_, print)| print == key)
+            || self.jwks.as_ref().is_some_and(|jwks| jwks.has_key(key))
     }
 }
 
 /// The claims of a token that a key of the issuer has signed. What else the header says of keys (`jwk`, `jku`, `x5c`)
 /// is the sender's word and not asked.
-async fn by_issuer(token: &str, header: &Header, jwks: &Jwks) -> Result<Claims> {
+async fn by_issuer(token: &str, header: &Header, jwks: &Jwks) -> Result<(Claims, KeyPrint)> {
     if let Some(claims) = by_set(token, header, &*jwks.current().await?)? {
         return Ok(claims);
     }
@@ -103,15 +116,15 @@ async fn by_issuer(token: &str, header: &Header, jwks: &Jwks) -> Result<Claims> 
 }
 
 /// The claims of a token that a key of `set` has signed; `None` if its key may be one that `set` does not have.
-fn by_set(token: &str, header: &Header, set: &KeySet) -> Result<Option<Claims>> {
+fn by_set(token: &str, header: &Header, set: &KeySet) -> Result<Option<(Claims, KeyPrint)>> {
     match set.candidates(header.kid.as_deref(), header.alg) {
         Candidates::Unknown => Ok(None),
         Candidates::OtherAlgorithm => Err(invalid("the token's alg is not that of its key")),
         Candidates::Keys(keys) => {
             let mut refused = None;
-            for key in keys {
+            for (key, print) in keys {
                 match signed(token, key, header.alg) {
-                    Ok(claims) => return Ok(Some(claims)),
+                    Ok(claims) => return Ok(Some((claims, print))),
                     Err(error) => refused = Some(error),
                 }
             }

@@ -1,6 +1,6 @@
 //! Public keys, each bound to the one algorithm it is used for.
 
-use super::shown;
+use super::{KeyPrint, print, shown};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
 use serde::Deserialize;
@@ -18,12 +18,14 @@ struct Key {
     kid: Option<String>,
     alg: Algorithm,
     key: DecodingKey,
+    /// Of the key as it was written.
+    print: KeyPrint,
 }
 
 /// Which keys of a set could have signed a token.
 pub(super) enum Candidates<'a> {
     /// These.
-    Keys(Vec<&'a DecodingKey>),
+    Keys(Vec<(&'a DecodingKey, KeyPrint)>),
     /// The token's `kid` is there, and is for another algorithm.
     OtherAlgorithm,
     /// None that this set knows.
@@ -62,6 +64,11 @@ impl KeySet {
         Ok(Self { keys: usable })
     }
 
+    /// Whether it has this key.
+    pub(super) fn has(&self, print: &KeyPrint) -> bool {
+        self.keys.iter().any(|key| key.print == *print)
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.keys.len()
@@ -70,7 +77,7 @@ impl KeySet {
     /// The keys for a token with this `kid` and `alg`.
     pub(super) fn candidates(&self, kid: Option<&str>, alg: Algorithm) -> Candidates<'_> {
         let named = || self.keys.iter().filter(|key| kid.is_none() || key.kid.as_deref() == kid);
-        let fitting: Vec<_> = named().filter(|key| key.alg == alg).map(|key| &key.key).collect();
+        let fitting: Vec<_> = named().filter(|key| key.alg == alg).map(|key| (&key.key, key.print)).collect();
         if !fitting.is_empty() {
             Candidates::Keys(fitting)
         } else if kid.is_some() && named().next().is_some() {
@@ -89,6 +96,7 @@ enum NotOurs {
 impl Key {
     fn read(written: Value) -> Result<Self, NotOurs> {
         use NotOurs::{Broken, ForOthers};
+        let print = print(written.to_string().as_bytes());
         let jwk: Jwk = serde_json::from_value(written).map_err(|_| Broken("a member has a wrong type"))?;
         let common = &jwk.common;
         if !matches!(common.public_key_use, None | Some(PublicKeyUse::Signature)) {
@@ -117,7 +125,7 @@ impl Key {
         if !has_right_size(&key, alg) {
             return Err(Broken("its size is wrong: RSA has 2048 to 8192 bits, the curves 256"));
         }
-        Ok(Self { kid: jwk.common.key_id, alg, key })
+        Ok(Self { kid: jwk.common.key_id, alg, key, print })
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Claims {
     pub scopes: Vec<String>,
     /// The same as rules, `{"rules": […]}`; then the scopes do not count.
     pub policy: Option<serde_json::Value>,
+    /// Its own id, by which it can be revoked.
+    pub jti: Option<String>,
     /// For which hubs, see `JWT_AUD`.
     pub aud: Vec<String>,
     /// By whom, see `JWT_ISS`.
@@ -36,6 +38,8 @@ struct Written<'a> {
     aud: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     iss: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jti: Option<&'a str>,
     iat: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     exp: Option<u64>,
@@ -69,6 +73,7 @@ pub fn mint_at(secret: &Secret, claims: &Claims, now: Millis) -> String {
         policy: claims.policy.as_ref(),
         aud: &claims.aud,
         iss: claims.iss.as_deref(),
+        jti: claims.jti.as_deref(),
         iat,
         exp: claims.ttl.map(|ttl| iat.saturating_add(ttl.as_secs())),
     };

@@ -8,6 +8,7 @@
 //! | the issuer's keys: kept, fetched, read | `jwks.rs`, `fetch.rs`, `keys.rs` |
 //! | how tokens of the hub's own secret are made | [`mint`] |
 //! | how hubs know each other | `cluster.rs` |
+//! | tokens that were taken back | `revoked.rs` |
 //!
 //! A token is tried as the static one first. If it is not, it is a JWT, and the algorithm in its header says who
 //! could have signed it: RS256, ES256 and EdDSA a key of the issuer's set, HS256 whoever has the secret. No key is ever
@@ -23,13 +24,16 @@ mod jwks;
 mod jwt;
 mod keys;
 pub mod mint;
+pub(crate) mod revoked;
 #[cfg(test)]
 mod tests;
 
 pub use cluster::ClusterKey;
 pub use config::{AuthConfig, Secret};
+pub use revoked::Revoked;
 
 use crate::acl::Policy;
+use aws_lc_rs::digest;
 use hub_core::store::HubId;
 use hub_core::{Clock, Millis, SystemClock};
 use hub_proto::{Code, Error, Result};
@@ -50,10 +54,16 @@ pub struct Identity {
     pub expires: Option<Millis>,
     /// The token's `exp` as it says, in seconds.
     pub exp: Option<u64>,
+    /// When the token was issued: its `iat`, if there is one.
+    pub issued: Option<Millis>,
+    /// The token's own id (`jti`), if it has one.
+    pub jti: Option<Arc<str>>,
     /// What it may do, by its own claims; the hub's rules come before that, see [`Settings`](crate::Settings).
     pub policy: Policy,
     /// The static token of a development hub: the hub's own rules do not bind it.
     pub is_static: bool,
+    /// The hash of the key that the token was checked with.
+    pub(crate) key: Option<KeyPrint>,
     /// Another hub of the cluster. No token that [`Authenticator::identify`] takes makes one.
     pub(crate) peer: Option<HubId>,
 }
@@ -65,8 +75,11 @@ impl Identity {
             subject: None,
             expires: None,
             exp: None,
+            issued: None,
+            jti: None,
             policy: Policy::open(),
             is_static: false,
+            key: None,
             peer: Some(hub),
         }
     }
@@ -154,12 +167,27 @@ impl Authenticator {
                 subject: None,
                 expires: None,
                 exp: None,
+                issued: None,
+                jti: None,
                 policy: Policy::open(),
                 is_static: true,
+                key: Some(print(token.as_bytes())),
                 peer: None,
             });
         }
         verifier.identify(token).await
+    }
+
+    /// Whether the key that a token was checked with is still one of those that count.
+    pub(crate) fn covers(&self, identity: &Identity) -> bool {
+        identity.key.is_none_or(|key| self.verifier().has_key(&key))
+    }
+
+    /// The longest that a token may be valid, the tolerance included, in milliseconds.
+    pub(crate) fn max_lifetime(&self) -> Option<Millis> {
+        let verifier = self.verifier();
+        let AuthConfig { max_lifetime_secs, leeway_secs, .. } = verifier.config();
+        max_lifetime_secs.map(|seconds| (seconds + leeway_secs) * 1000)
     }
 
     fn verifier(&self) -> Arc<Verifier> {
@@ -177,6 +205,15 @@ impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authenticator").field("config", self.verifier().config()).finish_non_exhaustive()
     }
+}
+
+/// The SHA-256 of a key, by which it is known without being shown.
+pub(crate) type KeyPrint = [u8; 32];
+
+fn print(key: &[u8]) -> KeyPrint {
+    let mut print = [0; 32];
+    print.copy_from_slice(digest::digest(&digest::SHA256, key).as_ref());
+    print
 }
 
 fn invalid(msg: impl Into<std::borrow::Cow<'static, str>>) -> Error {

@@ -23,6 +23,8 @@ pub(crate) struct Ask {
     pub ack_timeout: Millis,
     /// What may wait for the user, in bytes.
     pub bytes: usize,
+    /// Whom it counts for what is made.
+    pub subject: Option<String>,
 }
 
 impl Ask {
@@ -31,6 +33,10 @@ impl Ask {
         let subscribe = match &self.topics {
             Some(topics) => bus.subscribe_all(&self.name.topic, topics.iter().map(String::as_str)),
             None => bus.subscribe(&self.name.topic),
+        };
+        let subscribe = match &self.subject {
+            Some(subject) => subscribe.on_behalf_of(subject),
+            None => subscribe,
         };
         let member = subscribe.group(&self.group).from(self.from).options(self.options.clone());
         let member = member.ack_timeout(self.ack_timeout).max_bytes(self.bytes);
@@ -61,6 +67,10 @@ impl Ask {
         let request = SubscribeRequest::new(&self.name.topic, Some(&self.group)).options(options);
         let request = request.with("members", luggage.members).with("member", member.to_string());
         let request = if paused { request.with("paused", true) } else { request };
+        let request = match &self.subject {
+            Some(subject) => request.with("for_subject", subject.as_str()),
+            None => request,
+        };
         request.with("held", events(&luggage.held)).with("settled", events(&luggage.settled))
     }
 

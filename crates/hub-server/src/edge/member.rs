@@ -108,6 +108,14 @@ impl Member {
         Self { place: Place::Here(feed), roving: None, seat: Some(seat) }
     }
 
+    /// How many topics it covered when it was opened; one if another hub serves it.
+    pub fn topics(&self) -> usize {
+        match &self.place {
+            Place::Here(feed) => feed.subscription().topics(),
+            Place::There(_) | Place::Moving(_) | Place::Nowhere => 1,
+        }
+    }
+
     // ---- events ----
 
     /// The next event; `ack_timeout` is the time that it has when it is from here.

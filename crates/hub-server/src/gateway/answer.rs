@@ -2,10 +2,10 @@
 
 use super::request::{Corr, Name};
 use crate::edge::Given;
-use axum::extract::ws::{Message, Utf8Bytes};
 use bytes::{BufMut, Bytes, BytesMut};
 use hub_core::{Event, Millis, Receipt};
 use hub_proto::{Error, EventId, TopicName, json};
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 /// Frames are written into pieces of memory and cut out of them. The first of a round is small, most rounds write little.
 const FIRST_PIECE: usize = 512;

@@ -5,13 +5,14 @@ use super::session::{End, LAST_ACKS, LAST_ANSWERS, Phase, QUIET, Session, Who};
 use super::subscriptions::Feed;
 use crate::auth::Identity;
 use crate::settings::Settings;
-use axum::extract::ws::{Message, close_code};
 use bytes::Bytes;
 use hub_core::Millis;
 use hub_proto::{Code, Error};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 /// So many pings have to go unanswered.
 const PINGS: u32 = 3;
@@ -38,7 +39,7 @@ impl Session {
             let now = Instant::now();
             if self.peer().is_some() {
                 // It is on its way to the next owner, and takes what it has said along.
-                self.close(close_code::RESTART, "the hub is stopping; another one serves its groups");
+                self.close(CloseCode::Restart, "the hub is stopping; another one serves its groups");
                 return self.watch_time(context);
             }
             self.phase = Phase::Draining { next: now + QUIET, until: now + LAST_ANSWERS };
@@ -99,7 +100,7 @@ impl Session {
                 let overdue = now >= until && (!unanswered || self.blocked);
                 match busy && !overdue {
                     true => self.phase = Phase::Draining { next: now + QUIET, until },
-                    false => self.close(close_code::RESTART, "the hub is stopping; come back in a moment"),
+                    false => self.close(CloseCode::Restart, "the hub is stopping; come back in a moment"),
                 }
                 return None;
             }
@@ -109,11 +110,11 @@ impl Session {
             None if now >= self.opened + Duration::from_millis(self.settings.limits.auth_timeout) => {
                 let error = Error::new(Code::Unauthorized, "no AUTH came in time");
                 self.refuse(&Corr::default(), &error);
-                self.close(close_code::POLICY, "no AUTH came in time");
+                self.close(CloseCode::Policy, "no AUTH came in time");
                 return None;
             }
             Some(Who { expired: Some(end), .. }) if now >= *end => {
-                self.close(close_code::POLICY, "the token has expired");
+                self.close(CloseCode::Policy, "the token has expired");
                 return None;
             }
             Some(who) if who.expired.is_none() && who.expires.is_some_and(|expires| now >= expires) => {
@@ -128,6 +129,8 @@ impl Session {
         }
         if now >= self.ping_at {
             self.ping_at = now + ping_interval(&self.settings);
+            // An issuer may have withdrawn the key meanwhile.
+            self.check_revoked();
             for slot in self.subscriptions.iter_mut() {
                 if let Feed::Group(feed) = &mut slot.feed {
                     feed.tidy();

@@ -4,11 +4,11 @@ use super::answer::Lease;
 use super::request::Name;
 use super::session::{OUT_BYTES, Phase, Session, size};
 use super::subscriptions::Feed;
-use axum::extract::ws::Message;
 use hub_core::Watched;
 use hub_proto::Error;
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
+use tokio_tungstenite::tungstenite::Message;
 
 /// Events of one subscription in one round, before another has its turn.
 const ROUND_EVENTS: usize = 64;
@@ -123,6 +123,9 @@ impl Session {
     /// Ends a subscription that cannot go on. Nothing is settled by that, and nothing counts as failed.
     pub(super) fn end_subscription(&mut self, name: &Name, error: &Error) {
         if let Some(slot) = self.subscriptions.remove(name) {
+            if let Some(live) = &mut self.live {
+                live.unsubscribe(slot.topics);
+            }
             if let Feed::Group(feed) = slot.feed {
                 feed.close();
             }

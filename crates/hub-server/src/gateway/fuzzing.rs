@@ -2,10 +2,10 @@
 
 use super::answer::Writer;
 use super::request::{self, Allowed};
-use axum::extract::ws::Message;
 use bytes::Bytes;
 use hub_proto::Error;
 use serde_json::Value;
+use tokio_tungstenite::tungstenite::Message;
 
 /// Reads `bytes` as a frame, as a session does, and writes what a session would answer.
 ///

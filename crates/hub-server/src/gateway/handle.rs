@@ -8,6 +8,7 @@ use super::subscriptions::{Feed, Reads, Watching};
 use crate::acl::{Action, Target};
 use crate::auth::{Identity, Secret};
 use crate::edge::{Ask, Extended, Member};
+use crate::limits::Work;
 use futures_util::future::{BoxFuture, join_all};
 use hub_core::{Added, Millis};
 use hub_proto::{Code, Error, EventId, GroupName, NewEvent, Pattern, Result, TopicName, limits, shown};
@@ -52,6 +53,10 @@ impl Session {
             }
             Request::Unsubscribe(name) => match self.subscriptions.remove(&name) {
                 Some(slot) => {
+                    self.meter.owe(Work::groups(slot.topics));
+                    if let Some(live) = &mut self.live {
+                        live.unsubscribe(slot.topics);
+                    }
                     let leaving = match slot.feed {
                         Feed::Group(feed) => feed.leave(),
                         Feed::Watch(_) => None,
@@ -78,9 +83,9 @@ impl Session {
                         Err(error) => self.refuse(&corr, &error),
                     };
                 }
-                let auth = self.hub.auth().clone();
+                let hub = self.hub.clone();
                 self.job = Some(Box::pin(async move {
-                    Done::Identified(corr, auth.identify(token.as_ref().map(Secret::expose)).await)
+                    Done::Identified(corr, hub.identify(token.as_ref().map(Secret::expose)).await)
                 }));
             }
             Request::Peer(request) => self.handle_peer(corr, request),
@@ -91,7 +96,7 @@ impl Session {
     pub(super) fn charge(&mut self, request: &Request) -> Result<()> {
         match request {
             _ if self.peer().is_some() => Ok(()),
-            Request::Ack { .. } | Request::Nack { .. } | Request::Modack { .. } => Ok(()),
+            request if request.settles() => Ok(()),
             Request::Publish(event) => self.meter.take(std::iter::once(&event.topic)),
             Request::PublishAll(events) => {
                 let topics: Vec<&TopicName> = events.iter().flatten().map(|event| &event.topic).collect();
@@ -103,7 +108,7 @@ impl Session {
 
     /// Whether the session is in a state for this request.
     fn may_ask(&self, request: &Request) -> Result<()> {
-        let settles = matches!(request, Request::Ack { .. } | Request::Nack { .. } | Request::Modack { .. });
+        let settles = request.settles();
         let ends = matches!(request, Request::Unsubscribe(_) | Request::Pause(_));
         self.may_hub_ask(request)?;
         match (&self.who, request) {
@@ -164,11 +169,19 @@ impl Session {
             let msg = "this token is somebody else's (its sub differs); open another connection for it";
             return self.refuse(corr, &Error::new(Code::JwtInvalid, msg));
         }
+        let subject = identity.subject.as_deref().unwrap_or_default();
         if identity.peer.is_some() {
             // Its users are counted where they are.
             self.seat = None;
+        } else if self.live.is_none() {
+            match self.hub.live().connect(subject, &self.settings.limits) {
+                Ok(live) => self.live = Some(live),
+                Err(error) => return self.refuse(corr, &error),
+            }
+            self.burst.set_subject(subject);
         }
         let was_expired = self.who.as_ref().is_some_and(|who| who.expired.is_some());
+        self.admit();
         self.meter.identify(identity.subject.as_deref());
         let message = self.writer.authenticated(corr, identity.subject.as_deref(), identity.exp);
         self.send(message);
@@ -186,6 +199,12 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Whom it counts for what this connection makes: its subject, the empty one without; `None` for another hub.
+    fn subject(&self) -> Option<&str> {
+        let identity = &self.who.as_ref()?.identity;
+        identity.peer.is_none().then(|| identity.subject.as_deref().unwrap_or_default())
     }
 
     // ---- PUBLISH ----
@@ -296,6 +315,7 @@ impl Session {
                     max_in_flight: options.max_in_flight,
                     ack_timeout,
                     bytes,
+                    subject: self.subject().map(str::to_owned),
                 };
                 let member: BoxFuture<'static, Result<Member>> = match self.peer() {
                     Some(hub) => self.open_for(hub, &ask, options.brought.unwrap_or_default()),
@@ -321,6 +341,10 @@ impl Session {
                     None => bus.subscribe(&name.topic),
                 };
                 let subscribe = subscribe.from(options.from).max_bytes(bytes);
+                let subscribe = match self.subject() {
+                    Some(subject) => subscribe.on_behalf_of(subject),
+                    None => subscribe,
+                };
                 let subscribe = match options.group.filter {
                     Some(filter) => subscribe.filter(filter),
                     None => subscribe,
@@ -353,6 +377,16 @@ impl Session {
         if let (Feed::Group(feed), true) = (&mut feed, who.is_some_and(|who| who.expired.is_some())) {
             feed.rest(true);
         }
+        if let Some(live) = &mut self.live
+            && let Err(error) = live.subscribe(feed.topics(), &self.settings.limits)
+        {
+            if let Feed::Group(feed) = feed {
+                feed.close();
+            }
+            return self.refuse(corr, &error);
+        }
+        // Each topic was looked at, and joined.
+        self.meter.owe(Work { topics: feed.topics(), groups: feed.topics(), bytes: 0 });
         self.subscriptions.add(name, feed, reads, batch, ack_timeout);
         self.ok(corr);
     }
@@ -362,6 +396,7 @@ impl Session {
             return self.refuse(corr, &not_subscribed(name));
         };
         slot.paused = paused;
+        self.meter.owe(Work::groups(slot.topics));
         if let Feed::Group(feed) = &mut slot.feed {
             feed.rest(paused);
         }
@@ -416,6 +451,8 @@ impl Session {
                 unknown.push(id);
             }
         }
+        // What was delivered is settled for nothing; what was not is as much work.
+        self.meter.owe_alone(Work::groups(unknown.len()));
         let message = match (&corr.0, unknown.is_empty()) {
             (Some(_), _) => self.writer.acked(corr, ids.len() - unknown.len(), &unknown),
             (None, true) => return,
@@ -510,7 +547,7 @@ fn forbidden(action: Action, topic: &str, group: Option<&str>) -> Error {
     let group = group.map(|group| format!(" with group {}", shown(group))).unwrap_or_default();
     let action = action.as_str();
     let msg = format!(
-        "the token does not allow to {action} {}{group}; it needs the scope {action}:{topic}",
+        "the token does not allow to {action} {}{group}; it needs the scope {action}:{topic:.213}",
         shown(topic)
     );
     Error::new(Code::Forbidden, msg)

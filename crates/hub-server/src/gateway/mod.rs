@@ -15,30 +15,29 @@ mod deliver;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod handle;
+mod handshake;
 mod origin;
 mod peer;
 mod publishing;
 mod request;
 mod room;
 mod session;
+mod socket;
 mod subscriptions;
 
 pub(crate) use request::Name;
 pub(crate) use room::{Room, Seat};
 
 use crate::Hub;
+use crate::net::Capacity;
 use axum::Router;
-use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-
-/// What is read from a socket in one go. Every idle connection keeps one of these.
-const READ_BYTES: usize = 8 << 10;
-/// Frames gather up to here before they are written without a flush.
-const WRITE_BYTES: usize = 64 << 10;
+use handshake::Handshake;
+use socket::Socket;
+use std::net::SocketAddr;
 
 impl Hub {
     /// The WebSocket side.
@@ -47,36 +46,41 @@ impl Hub {
     }
 }
 
-async fn upgrade(
-    State(hub): State<Hub>,
-    headers: HeaderMap,
-    seat: Option<Extension<crate::net::Seat>>,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
-) -> Response {
-    let upgrade = match upgrade {
-        Ok(upgrade) => upgrade,
-        Err(_) => {
-            let text = "this is the hub's WebSocket; HTTP is on the other port\n";
-            return (StatusCode::UPGRADE_REQUIRED, [("upgrade", "websocket")], text).into_response();
-        }
+async fn upgrade(State(hub): State<Hub>, mut request: Request) -> Response {
+    let Some(handshake) = Handshake::of(&mut request) else {
+        let text = "this is the hub's WebSocket; HTTP is on the other port\n";
+        return (StatusCode::UPGRADE_REQUIRED, [("upgrade", "websocket")], text).into_response();
     };
     let settings = hub.settings();
-    if !origin::allowed(&settings, &headers) {
+    if !origin::allowed(&settings, request.headers()) {
         return (StatusCode::FORBIDDEN, "pages of this origin may not connect\n").into_response();
     }
     if hub.draining().is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, "the hub is stopping\n").into_response();
     }
-    let limit = settings.limits.frame_bytes;
-    let upgrade = upgrade
-        .read_buffer_size(READ_BYTES)
-        .write_buffer_size(WRITE_BYTES)
-        .max_frame_size(limit)
-        .max_message_size(limit);
+    let peer = request.extensions().get().map(|ConnectInfo::<SocketAddr>(peer)| peer.ip());
+    let capacity = Capacity::unauthenticated(&settings.limits);
+    let waiting = match peer.map(|peer| hub.waiting_room().enter(peer, capacity)).transpose() {
+        Ok(waiting) => waiting,
+        Err(_) => {
+            let text = "too many connections have not authenticated yet; try again later\n";
+            return (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "1")], text).into_response();
+        }
+    };
+    let seat = request.extensions_mut().remove::<crate::net::Seat>();
+    let from = crate::net::origin_of(request.headers());
     // A stop waits for the session.
     let tracked = hub.sessions().token();
-    upgrade.on_upgrade(move |socket| async move {
-        session::Session::new(hub, socket, seat.map(|Extension(seat)| seat)).run().await;
-        drop(tracked);
-    })
+    let (answer, upgraded) = handshake.accept();
+    tokio::spawn(async move {
+        let _tracked = tracked;
+        match upgraded.await {
+            Ok(stream) => {
+                let socket = Socket::new(stream, settings.limits.frame_bytes_before_auth());
+                session::Session::new(hub, socket, from, seat, waiting).run().await;
+            }
+            Err(error) => tracing::debug!(%error, "connection gone before it was a websocket"),
+        }
+    });
+    answer
 }

@@ -55,10 +55,11 @@ impl Session {
         ask: &Ask,
         brought: Brought,
     ) -> BoxFuture<'static, Result<Member>> {
-        let Brought { mut held, mut settled, members, member: id, paused } = brought;
+        let Brought { mut held, mut settled, members, member: id, paused, subject } = brought;
         let before = std::mem::take(&mut self.brought);
         held.extend(before.held);
         settled.extend(before.settled);
+        let ask = Ask { subject, ..ask.clone() };
         let member = ask.here(self.hub.bus());
         let luggage = Luggage { hub, members, held, settled };
         let Some(id) = id else {
@@ -68,7 +69,7 @@ impl Session {
                 Ok(Member::here(feed))
             });
         };
-        let guest = Guest { hub, member: id, name: ask.name.clone() };
+        let guest = Guest { hub, member: id, name: ask.name };
         let call = self.call.get_or_insert_default().clone();
         self.called = Box::pin(call.clone().cancelled_owned());
         self.alarm.ring();

@@ -3,13 +3,13 @@
 
 use super::answer::Writer;
 use super::request::Corr;
-use axum::extract::ws::Message;
 use hub_core::{Checked, Receipt, Sent};
 use hub_proto::{Error, Result};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::vec;
+use tokio_tungstenite::tungstenite::Message;
 
 /// See the module.
 #[derive(Default)]

@@ -78,6 +78,11 @@ impl Request {
     pub fn is_publish(&self) -> bool {
         matches!(self, Self::Publish(_) | Self::PublishAll(_))
     }
+
+    /// Whether it settles or extends what was delivered.
+    pub fn settles(&self) -> bool {
+        matches!(self, Self::Ack { .. } | Self::Nack { .. } | Self::Modack { .. })
+    }
 }
 
 /// The options of a SUBSCRIBE.
@@ -137,6 +142,8 @@ struct Fields<'a> {
     member: Option<&'a RawValue>,
     #[serde(borrow, default)]
     paused: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    for_subject: Option<&'a RawValue>,
     #[serde(borrow, default)]
     blame: Option<&'a RawValue>,
     #[serde(borrow, default)]

@@ -9,16 +9,15 @@ use super::answer::Writer;
 use super::deadlines::ping_interval;
 use super::publishing::{Answer, Publishing};
 use super::request::{self, Allowed, Brought, Corr, Ids, Name};
+use super::socket::Socket;
 use super::subscriptions::{Feed, Reads, Subscriptions};
 use crate::Hub;
 use crate::acl::Policy;
 use crate::auth::Identity;
-use crate::limits::Meter;
+use crate::limits::{From, LiveConnection, Meter, Work};
 use crate::net::Seat;
 use crate::settings::Settings;
-use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use futures_util::future::BoxFuture;
-use futures_util::{Sink, Stream};
 use hub_core::{Burst, Millis, Sent, TopicName};
 use hub_proto::{Code, Error, Result};
 use std::collections::VecDeque;
@@ -28,7 +27,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
-use tokio_tungstenite::tungstenite::{self, error::ProtocolError};
+use tokio_tungstenite::tungstenite::error::ProtocolError;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of answers and events that wait for the socket. Beyond, nothing more is read or delivered.
@@ -45,8 +47,10 @@ pub(super) const QUIET: Duration = Duration::from_millis(50);
 pub(super) const LAST_ANSWERS: Duration = Duration::from_millis(1500);
 /// When the hub stops and others go on with its groups, members have so long to settle what they have in hand.
 pub(super) const LAST_ACKS: Duration = Duration::from_millis(100);
-/// A client that is refused so many times more often than it is served has not understood.
+/// A client that is refused so many times more often than it is served has not understood; a large frame counts for several.
 const STRIKES: u32 = 1000;
+/// Frames of a client that has not said who it is.
+const FRAMES_BEFORE_AUTH: u32 = 32;
 /// It has had so long to hear of it.
 const HEARING: Duration = Duration::from_secs(1);
 /// Deques that were long once are not kept so by a connection that is idle.
@@ -55,7 +59,7 @@ const KEPT: usize = 32;
 /// See the module.
 pub(crate) struct Session {
     pub(super) hub: Hub,
-    socket: WebSocket,
+    socket: Socket,
     pub(super) settings: Arc<Settings>,
     /// Brings the next settings.
     pub(super) changed: BoxFuture<'static, Option<watch::Receiver<Arc<Settings>>>>,
@@ -64,11 +68,19 @@ pub(crate) struct Session {
     pub(super) call: Option<CancellationToken>,
     pub(super) called: BoxFuture<'static, ()>,
     pub(super) who: Option<Who>,
+    /// Its place among the connections that have not said who they are.
+    pub(super) waiting: Option<Seat>,
+    /// Frames that came before that.
+    frames_before_auth: u32,
     /// Its place among the connections of its address; another hub's takes none.
     pub(super) seat: Option<Seat>,
+    /// Its place among what its subject has open; another hub's takes none.
+    pub(super) live: Option<LiveConnection>,
     pub(super) meter: Meter,
     /// Refusals in spite of `rate_limited`, and when those began and were seen last.
     strikes: u32,
+    /// What the frame that is carried out weighs, in events: a large one that is refused costs the hub as much as many.
+    weight: u32,
     limited: Option<(Instant, Instant)>,
     /// The bus had no room in time; until it has, nobody waits for it again.
     pub(super) crowded: bool,
@@ -93,7 +105,7 @@ pub(crate) struct Session {
     /// Nothing is read any more.
     deaf: bool,
     /// The last frame, to be sent when everything before it is answered.
-    goodbye: Option<(u16, String)>,
+    goodbye: Option<(CloseCode, String)>,
     /// Rung by what happens now and then, so that it is not asked about in every round.
     pub(super) alarm: Alarm,
     pub(super) timer: Pin<Box<Sleep>>,
@@ -176,7 +188,7 @@ pub(super) enum End {
 }
 
 impl Session {
-    pub fn new(hub: Hub, socket: WebSocket, seat: Option<Seat>) -> Self {
+    pub fn new(hub: Hub, socket: Socket, from: From, seat: Option<Seat>, waiting: Option<Seat>) -> Self {
         hub.connections().inc();
         let receiver = hub.follow();
         let settings = receiver.borrow().clone();
@@ -187,10 +199,14 @@ impl Session {
             call: None,
             called: Box::pin(std::future::pending()),
             who: None,
+            waiting,
+            frames_before_auth: 0,
             seat,
+            live: None,
             brought: Brought::default(),
-            meter: Meter::new(hub.buckets(), None),
+            meter: Meter::new(hub.buckets(), None, from),
             strikes: 0,
+            weight: 1,
             limited: None,
             crowded: false,
             goodbye: None,
@@ -307,7 +323,7 @@ impl Session {
             if self.out_bytes >= OUT_BYTES || !self.may_publish() {
                 return Ok(Read::NoRoom);
             }
-            match Pin::new(&mut self.socket).poll_next(context) {
+            match self.socket.poll_next(context) {
                 Poll::Ready(Some(Ok(message))) => self.hear(message),
                 Poll::Ready(Some(Err(error))) => {
                     let Some((code, reason)) = self.broken(&error) else { return Err(self.end()) };
@@ -330,19 +346,23 @@ impl Session {
     }
 
     /// How to close after a frame that nothing can be read behind; `None` if the connection is gone.
-    fn broken(&self, error: &axum::Error) -> Option<(u16, String)> {
-        match cause(error)? {
+    fn broken(&self, error: &tungstenite::Error) -> Option<(CloseCode, String)> {
+        match error {
             tungstenite::Error::Capacity(_) => {
-                let max = self.settings.limits.frame_bytes;
-                Some((close_code::SIZE, format!("a frame has at most {max} bytes")))
+                let limits = &self.settings.limits;
+                Some(match self.who {
+                    Some(_) => (CloseCode::Size, format!("a frame has at most {} bytes", limits.frame_bytes)),
+                    None => {
+                        let max = limits.frame_bytes_before_auth();
+                        (CloseCode::Size, format!("before AUTH a frame has at most {max} bytes"))
+                    }
+                })
             }
-            tungstenite::Error::Utf8(_) => {
-                Some((close_code::INVALID, "a text frame is not UTF-8".to_owned()))
-            }
+            tungstenite::Error::Utf8(_) => Some((CloseCode::Invalid, "a text frame is not UTF-8".to_owned())),
             // Not an error of the frame but the way in which connections end.
             tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
             tungstenite::Error::Protocol(error) => {
-                Some((close_code::PROTOCOL, format!("not a WebSocket frame: {error}")))
+                Some((CloseCode::Protocol, format!("not a WebSocket frame: {error}")))
             }
             _ => None,
         }
@@ -350,16 +370,25 @@ impl Session {
 
     fn hear(&mut self, message: Message) {
         self.heard = true;
+        self.count_before_auth();
         match message {
             Message::Text(text) => {
                 let batch_events = self.settings.limits.batch_events;
                 let allowed = Allowed { batch_events, peer: self.peer().is_some() };
+                let bytes = text.len();
+                self.weight = 1 + Work::bytes(bytes).events().min(u64::from(STRIKES)) as u32;
                 let (corr, is_publish, request) = request::read(&text.into(), allowed);
                 // Whatever it is, it costs something before it is looked at.
                 let request = match request {
                     Ok(request) => self.charge(&request).map(|()| request),
                     Err(error) => Err(self.meter.take_one().err().unwrap_or(error)),
                 };
+                match &request {
+                    _ if self.peer().is_some() => {}
+                    Ok(request) if request.settles() => {}
+                    Ok(_) => self.meter.owe(Work::bytes(bytes)),
+                    Err(_) => self.meter.owe_alone(Work::bytes(bytes)),
+                }
                 match request {
                     Ok(request) => self.handle(corr, request),
                     Err(error) => self.refuse_one(corr, is_publish, error),
@@ -371,8 +400,25 @@ impl Session {
                 self.refuse(&Corr::default(), &error);
             }
             // The socket answers both by itself; after a close it comes to its end.
-            Message::Ping(_) | Message::Pong(_) | Message::Close(_) => {}
+            Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_) => {}
         }
+    }
+
+    /// A client that has not said who it is has a few frames to do so.
+    fn count_before_auth(&mut self) {
+        if self.who.is_some() {
+            return;
+        }
+        self.frames_before_auth += 1;
+        if self.frames_before_auth > FRAMES_BEFORE_AUTH {
+            self.hang_up(CloseCode::Policy, "too many frames before AUTH".to_owned());
+        }
+    }
+
+    /// The client has said who it is: it may send as much as anybody.
+    pub(super) fn admit(&mut self) {
+        self.waiting = None;
+        self.socket.set_frame_bytes(self.settings.limits.frame_bytes);
     }
 
     /// Refuses a request. Answers to publishes keep their order.
@@ -416,9 +462,9 @@ impl Session {
         };
         self.limited = Some((since, now));
         if now >= since + HEARING {
-            self.strikes += 1;
+            self.strikes += self.weight;
             if self.strikes >= STRIKES {
-                self.hang_up(close_code::POLICY, "too many requests in spite of rate_limited".to_owned());
+                self.hang_up(CloseCode::Policy, "too many requests in spite of rate_limited".to_owned());
             }
         }
     }
@@ -429,7 +475,7 @@ impl Session {
     }
 
     /// Reads nothing more; once everything before it is answered, the last frame goes out.
-    pub(super) fn hang_up(&mut self, code: u16, reason: String) {
+    pub(super) fn hang_up(&mut self, code: CloseCode, reason: String) {
         if matches!(self.phase, Phase::Ending(_) | Phase::Closing(_)) {
             return;
         }
@@ -446,7 +492,7 @@ impl Session {
     }
 
     /// Sends the last frame.
-    pub(super) fn close(&mut self, code: u16, reason: &str) {
+    pub(super) fn close(&mut self, code: CloseCode, reason: &str) {
         if matches!(self.phase, Phase::Closing(_)) {
             return;
         }
@@ -456,12 +502,12 @@ impl Session {
     }
 
     /// Hands over what has come together, and flushes it.
-    fn write(&mut self, context: &mut Context<'_>) -> Result<(), axum::Error> {
+    fn write(&mut self, context: &Context<'_>) -> Result<(), tungstenite::Error> {
         while let Some(message) = self.out.pop_front() {
-            match Pin::new(&mut self.socket).poll_ready(context) {
+            match self.socket.poll_ready(context) {
                 Poll::Ready(Ok(())) => {
                     self.out_bytes -= size(&message);
-                    Pin::new(&mut self.socket).start_send(message)?;
+                    self.socket.start_send(message)?;
                     self.unflushed = true;
                     self.heard |= std::mem::take(&mut self.blocked);
                 }
@@ -474,7 +520,7 @@ impl Session {
             }
         }
         if self.unflushed {
-            let flushed = Pin::new(&mut self.socket).poll_flush(context)?;
+            let flushed = self.socket.poll_flush(context)?;
             self.unflushed = flushed.is_pending();
         }
         // Who takes what was stuck is there.
@@ -489,11 +535,24 @@ impl Session {
         self.settings = receiver.borrow_and_update().clone();
         self.changed = next_settings(receiver);
         self.ping_at = self.ping_at.min(Instant::now() + ping_interval(&self.settings));
+        if self.who.is_some() {
+            self.socket.set_frame_bytes(self.settings.limits.frame_bytes);
+        }
         self.check_rights();
+    }
+
+    /// Ends the connection if its token was taken back. Its leases go to other members, and count no failure.
+    pub(super) fn check_revoked(&mut self) {
+        let Some(who) = self.who.as_ref().filter(|_| self.phase == Phase::Open) else { return };
+        if let Err(error) = self.hub.check_revoked(&who.identity) {
+            self.refuse(&Corr::default(), &error);
+            self.close(CloseCode::Policy, "the token was revoked");
+        }
     }
 
     /// Works out anew what the identity may do. A right that was lost ends its subscriptions.
     pub(super) fn check_rights(&mut self) {
+        self.check_revoked();
         let Some(who) = &mut self.who else { return };
         let policy = self.settings.rules_for(&who.identity);
         if policy == who.policy {
@@ -525,18 +584,6 @@ pub(super) fn size(message: &Message) -> usize {
     match message {
         Message::Text(text) => text.len() + 16,
         Message::Binary(bytes) | Message::Ping(bytes) | Message::Pong(bytes) => bytes.len() + 16,
-        Message::Close(_) => 64,
+        Message::Close(_) | Message::Frame(_) => 64,
     }
-}
-
-/// What the socket's library found, behind what axum made of it.
-fn cause(error: &axum::Error) -> Option<&tungstenite::Error> {
-    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = source {
-        if let Some(cause) = error.downcast_ref() {
-            return Some(cause);
-        }
-        source = error.source();
-    }
-    None
 }

@@ -29,6 +29,8 @@ pub(crate) struct Subscription {
     /// Events of one `EVENTS`; `None`: each in a frame of its own.
     pub batch: Option<usize>,
     pub ack_timeout: Millis,
+    /// How many topics it covered when it was opened.
+    pub topics: usize,
     /// Of a subscription without a group: the bus does not know that it rests.
     pub paused: bool,
     /// It stands in the line of those to be looked at.
@@ -43,6 +45,17 @@ pub(crate) struct Subscription {
 pub(crate) enum Feed {
     Group(Box<Member>),
     Watch(Watching),
+}
+
+impl Feed {
+    /// How many topics it covered when it was opened, as far as this hub knows.
+    pub fn topics(&self) -> usize {
+        match self {
+            Self::Group(member) => member.topics(),
+            Self::Watch(Watching::Here(watch)) => watch.topics(),
+            Self::Watch(_) => 1,
+        }
+    }
 }
 
 /// What a subscription reads, for the question whether it may.
@@ -163,7 +176,7 @@ impl Subscriptions {
             self.by_group.entry(group.clone()).or_default().push(at);
         }
         self.by_name.insert(name.clone(), at);
-        let heading = Heading::new(&name);
+        let (heading, topics) = (Heading::new(&name), feed.topics());
         let (paused, in_line, listens) = (false, true, false);
         let slot = Some(Subscription {
             name,
@@ -172,6 +185,7 @@ impl Subscriptions {
             reads,
             batch,
             ack_timeout,
+            topics,
             paused,
             in_line,
             listens,

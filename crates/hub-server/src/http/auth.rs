@@ -3,7 +3,8 @@
 use super::error::{Failure, shown};
 use crate::acl::{Action, Effect, Policy, Rule, Target};
 use crate::auth::{Authenticator, Identity};
-use crate::limits::Meter;
+use crate::limits::{From, Meter, Work};
+use crate::net::origin_of;
 use crate::{Hub, Settings};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -29,17 +30,20 @@ impl FromRequestParts<Hub> for Caller {
         if hub.draining().is_cancelled() {
             return Err(Error::unavailable("the hub is stopping; try again when it is back").into());
         }
-        let identity = hub.auth().identify(bearer(&parts.headers)?).await?;
+        let identity = hub.identify(bearer(&parts.headers)?).await?;
         let settings = hub.settings();
         let rules = settings.rules_for(&identity);
-        let meter = Meter::for_request(hub.buckets(), identity.subject.as_deref());
+        let meter = Meter::for_request(hub.buckets(), identity.subject.as_deref(), origin_of(&parts.headers));
         Ok(Self { identity, settings, rules, meter })
     }
 }
 
 /// Whether the request has a token that holds. For those who are answered in any case.
 pub(super) async fn is_known(hub: &Hub, headers: &HeaderMap) -> bool {
-    is_known_to(hub.auth(), headers).await
+    match bearer(headers) {
+        Ok(token) => hub.identify(token).await.is_ok(),
+        Err(_) => false,
+    }
 }
 
 /// The same without a hub.
@@ -57,7 +61,7 @@ pub(super) fn is_open(hub: &Hub, headers: &HeaderMap) -> bool {
 
 /// The same without a hub.
 pub(super) fn is_open_by(settings: &Settings, headers: &HeaderMap) -> bool {
-    settings.open_metrics && crate::host::is_local(headers)
+    settings.open_metrics && crate::host::is_local(headers) && origin_of(headers) == From::Peer
 }
 
 /// The token of `Authorization: Bearer …`. Nothing of it gets into an error.
@@ -77,6 +81,11 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
 }
 
 impl Caller {
+    /// Whom it counts for what the request makes; the empty one for a token without.
+    pub fn subject(&self) -> &str {
+        self.identity.subject.as_deref().unwrap_or_default()
+    }
+
     /// When the token runs out.
     pub fn expires(&self) -> Option<Millis> {
         self.identity.expires
@@ -96,6 +105,7 @@ impl Caller {
 
     /// Like [`must`](Self::must), by the rules as they are by now: for answers that take long.
     pub fn still_must(&mut self, hub: &Hub, action: Action, target: Target<'_>) -> Result<(), Failure> {
+        hub.check_revoked(&self.identity)?;
         let settings = hub.settings();
         if !Arc::ptr_eq(&settings, &self.settings) {
             self.rules = settings.rules_for(&self.identity);
@@ -108,6 +118,17 @@ impl Caller {
     pub fn sees_group(&self, topic: &TopicName, group: &str) -> bool {
         let target = Target::Topic(topic);
         self.may(Action::Subscribe, target, Some(group)) || self.may(Action::Admin, target, None)
+    }
+
+    /// What the names of all topics begin with that it may see, in order, none of them a part of another.
+    pub fn visible_prefixes(&self) -> Vec<String> {
+        let allows = self.rules.rules().iter().filter(|rule| rule.effect == Effect::Allow);
+        let mut prefixes: Vec<String> =
+            allows.flat_map(|rule| &rule.topics).map(|pattern| pattern.prefix().to_owned()).collect();
+        prefixes.sort_unstable();
+        // One that begins with another follows it.
+        prefixes.dedup_by(|next, kept| next.starts_with(kept.as_str()));
+        prefixes
     }
 
     /// Whether there is anything that it may administrate.
@@ -128,6 +149,11 @@ impl Caller {
     /// Takes room for one event, by the rates of the subject and of the topic.
     pub fn take_event(&mut self, topic: &TopicName) -> Result<(), Failure> {
         Ok(self.meter.take(std::iter::once(topic))?)
+    }
+
+    /// Takes what a request was more than one event.
+    pub fn owe(&mut self, work: Work) {
+        self.meter.owe(work);
     }
 
     /// Takes room for a request that brings no event.

@@ -169,7 +169,7 @@ pub(super) fn exists(bus: &Bus, topic: &TopicName) -> Result<(), Failure> {
 
 /// The groups of a topic that this hub does not serve.
 async fn elsewhere(bus: &Bus, topic: &TopicName) -> Result<BTreeMap<GroupName, GroupStatus>, Failure> {
-    let groups = in_time(bus.elsewhere(Some(topic))).await?;
+    let groups = in_time(bus.elsewhere(std::slice::from_ref(topic))).await?;
     Ok(groups.into_iter().map(|group| (group.status.group.clone(), group.status)).collect())
 }
 

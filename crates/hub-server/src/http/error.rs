@@ -92,10 +92,13 @@ impl std::fmt::Display for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match error.code {
-            Code::NoToken | Code::JwtInvalid | Code::TokenExpired | Code::Unauthorized => {
-                StatusCode::UNAUTHORIZED
-            }
-            Code::Forbidden => StatusCode::FORBIDDEN,
+            Code::NoToken
+            | Code::JwtInvalid
+            | Code::TokenExpired
+            | Code::TokenRevoked
+            | Code::Unauthorized => StatusCode::UNAUTHORIZED,
+            // Waiting does not help against a quota.
+            Code::Forbidden | Code::QuotaExceeded => StatusCode::FORBIDDEN,
             Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             Code::IdConflict | Code::GroupConflict => StatusCode::CONFLICT,

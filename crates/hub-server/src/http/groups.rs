@@ -3,11 +3,13 @@
 use super::auth::Caller;
 use super::cursors::exists;
 use super::error::{Answer, Failure, in_time, shown};
-use super::page::Page;
+use super::page::{self, Page};
 use super::query::Params;
+use super::visible::Visible;
 use crate::Hub;
 use crate::acl::{Action, Target};
 use crate::edge::{Act, act, list_at_owner};
+use crate::limits::Work;
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
@@ -69,7 +71,7 @@ pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     });
     let after = after.transpose()?;
     caller.take_one()?;
-    let topics = match params.get("topic") {
+    let mut only = match params.get("topic") {
         Some(_) => {
             let topic = params.topic()?;
             if !caller.sees_topic(&topic) {
@@ -77,52 +79,63 @@ pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(
                 return Err(Error::new(Code::Forbidden, text).into());
             }
             exists(hub.bus(), &topic)?;
-            vec![topic]
+            Some(vec![topic])
         }
-        None => hub.bus().topics(),
+        None => None,
     };
+    let is_one = only.is_some();
     let is_behind = |topic: &TopicName, group: &GroupName| {
         after.as_ref().is_none_or(|(t, g)| (topic.as_str(), group.as_str()) > (t.as_str(), g.as_str()))
     };
-    let mut elsewhere = elsewhere(&hub, &params).await?;
+    let mut visible = Visible::from(&caller, after.as_ref().map(|(topic, _)| topic.as_str()), true);
     let mut entries: Vec<Entry> = Vec::new();
     let mut next = None;
-    'page: for topic in &topics {
-        page.look().await;
-        if after.as_ref().is_some_and(|(after, _)| topic.as_str() < after.as_str()) {
-            continue;
+    'page: loop {
+        let topics = match only.take() {
+            Some(topics) => topics,
+            None if is_one => break,
+            None => visible.next(hub.bus(), &caller).await,
+        };
+        if topics.is_empty() {
+            break;
         }
-        let mut others = elsewhere.remove(topic).unwrap_or_default();
-        let mut names = hub.bus().group_names(topic);
-        if !others.is_empty() {
-            names.extend(others.keys().cloned());
-            names.sort_unstable();
-            names.dedup();
-        }
-        for group in names {
-            page.look().await;
-            if !is_behind(topic, &group) || !caller.sees_group(topic, &group) {
-                continue;
+        let mut elsewhere = elsewhere(&hub, &caller, &topics).await?;
+        for topic in &topics {
+            let mut others = elsewhere.remove(topic).unwrap_or_default();
+            let mut names = hub.bus().group_names(topic);
+            if !others.is_empty() {
+                names.extend(others.keys().cloned());
+                names.sort_unstable();
+                names.dedup();
             }
-            if page.is_full(entries.len()) {
-                next = entries.last().map(|last| format!("{}/{}", last.topic, last.group));
-                break 'page;
+            for group in names {
+                page.look().await;
+                if !is_behind(topic, &group) || !caller.sees_group(topic, &group) {
+                    continue;
+                }
+                if page.is_full(entries.len()) {
+                    next = entries.last().map(|last| format!("{}/{}", last.topic, last.group));
+                    break 'page;
+                }
+                entries.extend(Entry::of(hub.bus(), topic, &group).or_else(|| others.remove(&group)));
             }
-            entries.extend(Entry::of(hub.bus(), topic, &group).or_else(|| others.remove(&group)));
         }
     }
-    Ok(Json(Groups { groups: entries, next }).into_response())
+    caller.owe(Work { topics: visible.looked_at(), groups: page.looked_at(), bytes: 0 });
+    let count = entries.len();
+    page::answer(Groups { groups: entries, next }, count).await
 }
 
-/// The groups that this hub does not serve, by topic and name.
+/// The groups on these topics that this hub does not serve, by topic and name. Where they are is for those who administrate them.
 async fn elsewhere(
     hub: &Hub,
-    params: &Params,
+    caller: &Caller,
+    topics: &[TopicName],
 ) -> Result<BTreeMap<TopicName, BTreeMap<GroupName, Entry>>, Failure> {
-    let topic = params.get("topic").map(TopicName::readable).transpose()?;
     let mut found: BTreeMap<TopicName, BTreeMap<GroupName, Entry>> = BTreeMap::new();
-    for Elsewhere { status, options, owner } in in_time(hub.bus().elsewhere(topic.as_ref())).await? {
+    for Elsewhere { status, options, owner } in in_time(hub.bus().elsewhere(topics)).await? {
         let (topic, group) = (status.topic.clone(), status.group.clone());
+        let owner = owner.filter(|_| caller.may(Action::Admin, Target::Topic(&topic), None));
         let entry = Entry::new(status, options, owner.map(|owner| owner.address));
         found.entry(topic).or_default().insert(group, entry);
     }

@@ -8,6 +8,7 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
 use hub_core::store::HubInfo;
+use hub_proto::Error;
 use serde::Serialize;
 use serde_json::json;
 
@@ -25,6 +26,11 @@ struct Entry {
 pub(super) async fn hubs(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
     Params::read(query.as_deref(), &[])?;
     caller.take_one()?;
+    if !caller.administrates() {
+        return Err(
+            Error::forbidden("where the hubs are is shown to those who may administrate something").into()
+        );
+    }
     let me = hub.bus().hub().map(|hub| hub.id);
     let entry = |HubInfo { id, address, started, version }: HubInfo| Entry {
         id: id.to_string(),

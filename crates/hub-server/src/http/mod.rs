@@ -6,12 +6,14 @@
 //! | who asks, and what that one may do | `auth` |
 //! | how a refusal looks | `error` |
 //! | parameters, bodies, pages | `query`, `body`, `page` |
+//! | which topics a caller may see | `visible` |
 //! | `POST /publish/{topic}` | `publish`, `headers`, `cloudevent` |
 //! | `/cursors`, `/lag` | `cursors` |
 //! | `/topics` | `topics` |
 //! | `/groups`, `/groups/seek` | `groups`, `seek` |
 //! | `/export` | `export` |
 //! | `/hubs` | `hubs` |
+//! | `/quotas`, `/revoke` | `quotas`, `revoke` |
 //! | `/outbox`, `/outbox/retry` | `outbox` |
 //! | `/healthz`, `/readyz`, `/metrics` | `health`, `metrics` |
 //! | a hub that waits for its store | [`Waiting`] |
@@ -34,9 +36,12 @@ mod outbox;
 mod page;
 mod publish;
 mod query;
+mod quotas;
+mod revoke;
 mod rfc3339;
 mod seek;
 mod topics;
+mod visible;
 mod waiting;
 
 pub use waiting::Waiting;
@@ -65,6 +70,8 @@ impl Hub {
             .route("/groups", get(groups::groups).delete(groups::delete))
             .route("/groups/seek", post(seek::seek))
             .route("/hubs", get(hubs::hubs))
+            .route("/quotas", get(quotas::quotas))
+            .route("/revoke", post(revoke::revoke))
             .route("/outbox", get(outbox::outbox))
             .route("/outbox/retry", post(outbox::retry))
             .route("/healthz", get(health::healthz))

@@ -6,6 +6,7 @@ use super::error::{Answer, Failure, in_time, shown};
 use super::query::Params;
 use crate::Hub;
 use crate::acl::{Action, Target};
+use crate::limits::Work;
 use crate::outboxes::Outbox;
 use axum::Json;
 use axum::body::Body;
@@ -54,6 +55,10 @@ pub(super) async fn outbox(State(hub): State<Hub>, mut caller: Caller, RawQuery(
         return Err(Failure::bad_request(format!("limit is {limit}; it must be {allowed}")));
     }
     caller.take_one()?;
+    if caller.visible_prefixes().is_empty() {
+        // It sees no row, and nobody's database is asked for it.
+        return Ok(Json(json!({ "outboxes": [] })).into_response());
+    }
     let wanted = params.get("outbox");
     let all = hub.outboxes().all().into_iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name));
     let mut entries = Vec::new();
@@ -61,9 +66,14 @@ pub(super) async fn outbox(State(hub): State<Hub>, mut caller: Caller, RawQuery(
         // Of those that are looked at, a caller sees what it has a right to.
         let asked = in_time(async { Ok::<_, Failure>(look(&outbox, MOST_ROWS).await) }).await;
         let asked = asked.unwrap_or_else(|error| Err(error.to_string()));
-        entries.push(entry(name, &outbox, asked, &caller, limit));
+        let entry = entry(name, &outbox, asked, &caller, limit);
+        // That there is one, and how it is doing, is for those who administrate; others see their rows.
+        if caller.administrates() || !entry.rows.is_empty() {
+            entries.push(entry);
+        }
+        caller.owe(Work::groups(limit));
     }
-    if let Some(wanted) = wanted.filter(|_| entries.is_empty()) {
+    if let Some(wanted) = wanted.filter(|_| entries.is_empty() && caller.administrates()) {
         return Err(unknown(&hub, wanted));
     }
     Ok(Json(json!({ "outboxes": entries })).into_response())
@@ -97,19 +107,23 @@ fn entry(
         connected: counts.is_some(),
         // It may name hosts.
         reason: reason.filter(|_| caller.administrates()),
-        pending: counts.map(|counts| counts.pending),
-        parked: counts.map(|counts| counts.errors),
-        oldest_age_ms: counts.and_then(|counts| counts.oldest_age),
+        pending: counts.filter(|_| caller.administrates()).map(|counts| counts.pending),
+        parked: counts.filter(|_| caller.administrates()).map(|counts| counts.errors),
+        oldest_age_ms: counts.filter(|_| caller.administrates()).and_then(|counts| counts.oldest_age),
         sent: drained.sent,
         retries: drained.retried,
         rows: rows.into_iter().filter(|row| sees(caller, &row.topic)).take(limit).collect(),
     }
 }
 
-/// A topic that could not be one is an administrator's matter.
+/// A row shows a key and an error: it is for those who may read its topic, or administrate it. A topic that could not be one is
+/// an administrator's matter.
 fn sees(caller: &Caller, topic: &str) -> bool {
     match TopicName::readable(topic) {
-        Ok(topic) => caller.sees_topic(&topic),
+        Ok(topic) => {
+            let may = |action| caller.may(action, Target::Topic(&topic), None);
+            may(Action::Subscribe) || may(Action::Admin)
+        }
         Err(_) => caller.administrates(),
     }
 }

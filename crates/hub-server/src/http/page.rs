@@ -1,11 +1,29 @@
 //! Long lists come in pages: `?after=&limit=`, and `next` in the answer is the `after` of the next page.
 
-use super::error::Failure;
+use super::error::{Answer, Failure};
 use super::query::Params;
-use hub_proto::limits;
+use axum::http::header;
+use axum::response::IntoResponse;
+use hub_proto::{Error, limits};
+use serde::Serialize;
 
 /// Between so many entries that are looked at, others get their turn.
-const STRIDE: usize = 256;
+const STRIDE: usize = 64;
+/// More entries than this are written away from the threads that serve others.
+const FEW: usize = 256;
+
+/// The answer with a list of so many entries.
+pub(super) async fn answer(list: impl Serialize + Send + 'static, entries: usize) -> Answer {
+    let write = move || serde_json::to_vec(&list);
+    let text = match entries <= FEW {
+        true => write(),
+        false => {
+            tokio::task::spawn_blocking(write).await.map_err(|_| Error::internal("a list was not written"))?
+        }
+    };
+    let text = text.map_err(|_| Error::internal("a list cannot be written"))?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
+}
 
 /// Which part of a list is asked for.
 #[derive(Debug)]
@@ -25,8 +43,18 @@ impl Page {
         Ok(Self { after: params.get("after").map(str::to_owned), limit, looked_at: 0 })
     }
 
+    /// How many entries it may have.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     pub fn is_full(&self, entries: usize) -> bool {
         entries >= self.limit
+    }
+
+    /// How many entries were looked at.
+    pub fn looked_at(&self) -> usize {
+        self.looked_at
     }
 
     /// Called for every entry that is looked at: asking the rules about 100,000 topics takes a while.

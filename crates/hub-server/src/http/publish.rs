@@ -61,6 +61,6 @@ pub(super) async fn publish(
         true => cloudevent::read(topic, &body, options)?,
         false => NewEvent { topic, payload: Payload::from_json(body)?, options },
     };
-    let receipt = hub.bus().send(event).await?;
+    let receipt = hub.bus().send_for(caller.subject(), event).await?;
     Ok(Json(Published::from(receipt)).into_response())
 }

@@ -2,14 +2,16 @@
 
 use super::auth::Caller;
 use super::error::{Answer, in_time};
-use super::page::Page;
+use super::page::{self, Page};
 use super::query::Params;
+use super::visible::Visible;
 use crate::Hub;
-use axum::Json;
+use crate::acl::{Action, Target};
+use crate::limits::Work;
 use axum::extract::{RawQuery, State};
-use axum::response::IntoResponse;
 use hub_proto::TopicName;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// One topic.
 #[derive(Serialize)]
@@ -24,6 +26,9 @@ struct Entry {
     last_committed: Option<u64>,
     /// Groups, of those that the token may see.
     groups: usize,
+    /// The subject that made it; to those who may administrate it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    maker: Option<Arc<str>>,
 }
 
 /// A page of them.
@@ -38,32 +43,39 @@ pub(super) async fn topics(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     let params = Params::read(query.as_deref(), &["after", "limit"])?;
     let mut page = Page::of(&params)?;
     caller.take_one()?;
-    let names = hub.bus().topics();
-    let start =
-        names.partition_point(|name| page.after.as_deref().is_some_and(|after| name.as_str() <= after));
+    let mut visible = Visible::from(&caller, page.after.as_deref(), false);
     let mut topics: Vec<Entry> = Vec::new();
     let mut next = None;
-    for name in &names[start..] {
-        page.look().await;
-        if !caller.sees_topic(name) {
-            continue;
-        }
-        if page.is_full(topics.len()) {
-            next = topics.last().map(|last| last.name.clone());
+    'page: loop {
+        let names = visible.next(hub.bus(), &caller).await;
+        if names.is_empty() {
             break;
         }
-        let bounds = in_time(hub.bus().bounds(name)).await?;
-        let groups =
-            hub.bus().group_names(name).iter().filter(|group| caller.sees_group(name, group)).count();
-        topics.push(Entry {
-            name: name.clone(),
-            first: bounds.first,
-            last: bounds.last,
-            events: bounds.events,
-            bytes: bounds.bytes,
-            last_committed: (bounds.last > 0).then_some(bounds.last_committed),
-            groups,
-        });
+        for name in names {
+            if page.is_full(topics.len()) {
+                next = topics.last().map(|last| last.name.clone());
+                break 'page;
+            }
+            page.look().await;
+            let bounds = in_time(hub.bus().bounds(&name)).await?;
+            let groups =
+                hub.bus().group_names(&name).iter().filter(|group| caller.sees_group(&name, group)).count();
+            topics.push(Entry {
+                first: bounds.first,
+                last: bounds.last,
+                events: bounds.events,
+                bytes: bounds.bytes,
+                last_committed: (bounds.last > 0).then_some(bounds.last_committed),
+                groups,
+                maker: hub
+                    .bus()
+                    .maker_of(&name)
+                    .filter(|_| caller.may(Action::Admin, Target::Topic(&name), None)),
+                name,
+            });
+        }
     }
-    Ok(Json(Topics { topics, next }).into_response())
+    caller.owe(Work { topics: visible.looked_at(), groups: topics.len(), bytes: 0 });
+    let entries = topics.len();
+    page::answer(Topics { topics, next }, entries).await
 }

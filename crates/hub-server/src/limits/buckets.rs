@@ -3,6 +3,7 @@
 use super::Limits;
 use super::clock::Clock;
 use super::gcra::FullAt;
+use super::meter::From;
 use hashbrown::{Equivalent, HashMap};
 use hub_proto::{Pattern, TopicName};
 use parking_lot::{Mutex, MutexGuard};
@@ -24,8 +25,10 @@ pub struct Buckets {
 /// The rates of [`Limits`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rates {
-    pub connection: Option<u32>,
-    pub subject: Option<u32>,
+    connection: Option<u32>,
+    subject: Option<u32>,
+    forwarded_connection: Option<u32>,
+    forwarded_subject: Option<u32>,
     topics: Vec<(Pattern, u32)>,
 }
 
@@ -83,13 +86,31 @@ impl Rates {
         Self {
             connection: limits.connection_rate,
             subject: limits.subject_rate,
+            forwarded_connection: limits.forwarded_connection_rate,
+            forwarded_subject: limits.forwarded_subject_rate,
             topics: limits.topic_rates.clone(),
         }
     }
 
+    /// Of a connection.
+    pub fn connection(&self, from: From) -> Option<u32> {
+        match from {
+            From::Peer => self.connection,
+            From::Proxy => self.forwarded_connection,
+        }
+    }
+
+    /// Of a subject.
+    pub fn subject(&self, from: From) -> Option<u32> {
+        match from {
+            From::Peer => self.subject,
+            From::Proxy => self.forwarded_subject,
+        }
+    }
+
     /// Whether anything is limited at all.
-    pub fn any(&self) -> bool {
-        self.connection.is_some() || self.subject.is_some() || self.of_topics()
+    pub fn any(&self, from: From) -> bool {
+        self.connection(from).is_some() || self.subject(from).is_some() || self.of_topics()
     }
 
     /// Whether some topic is limited.

@@ -38,6 +38,16 @@ pub(super) fn after(full_at: FullAt, now: u64, rate: u32, n: u64) -> Result<Full
     }
 }
 
+/// Where `n` events leave a bucket that has to take them, whether there is room or not.
+pub(super) fn owing(full_at: FullAt, now: u64, rate: u32, n: u64) -> FullAt {
+    let cost = u128::from(n) * u128::from(SECOND) / u128::from(rate.max(1));
+    let owed = full_at.max(now).saturating_add(u64::try_from(cost).unwrap_or(u64::MAX));
+    owed.min(now.saturating_add(SECOND + MAX_DEBT))
+}
+
+/// The longest that a bucket can be in debt.
+const MAX_DEBT: u64 = 60 * SECOND;
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

@@ -1,5 +1,6 @@
 //! What one connection or request may still take.
 
+use super::Work;
 use super::buckets::{Buckets, Rates};
 use super::gcra::{self, FullAt, Refused};
 use hashbrown::HashMap;
@@ -15,6 +16,17 @@ pub struct Meter {
     /// The connection's own bucket; a request has none.
     connection: Option<FullAt>,
     who: Who,
+    from: From,
+}
+
+/// Where somebody comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum From {
+    /// From the address at the other end.
+    #[default]
+    Peer,
+    /// Through a proxy, from somewhere else.
+    Proxy,
 }
 
 /// Whose subject's bucket counts.
@@ -28,20 +40,20 @@ enum Who {
 
 impl Meter {
     /// For a connection; `subject` if it is known already, else see [`identify`](Self::identify).
-    pub fn new(buckets: &Arc<Buckets>, subject: Option<&str>) -> Self {
+    pub fn new(buckets: &Arc<Buckets>, subject: Option<&str>, from: From) -> Self {
         let who = subject.map_or(Who::Unknown, |subject| Who::Known(Some(subject.into())));
-        Self::over(buckets, Some(0), who)
+        Self::over(buckets, Some(0), who, from)
     }
 
     /// For one request of somebody known. It comes without a connection's bucket: what one request may carry is bounded
     /// by its size, and how many there are by the subject's.
-    pub fn for_request(buckets: &Arc<Buckets>, subject: Option<&str>) -> Self {
-        Self::over(buckets, None, Who::Known(subject.map(Into::into)))
+    pub fn for_request(buckets: &Arc<Buckets>, subject: Option<&str>, from: From) -> Self {
+        Self::over(buckets, None, Who::Known(subject.map(Into::into)), from)
     }
 
-    fn over(buckets: &Arc<Buckets>, connection: Option<FullAt>, who: Who) -> Self {
+    fn over(buckets: &Arc<Buckets>, connection: Option<FullAt>, who: Who, from: From) -> Self {
         let (version, rates) = buckets.rates();
-        Self { buckets: buckets.clone(), version, rates, connection, who }
+        Self { buckets: buckets.clone(), version, rates, connection, who, from }
     }
 
     /// The connection has said who it is.
@@ -83,22 +95,49 @@ impl Meter {
         if self.limited() { self.take_all(1, &[]) } else { Ok(()) }
     }
 
+    /// As [`owe`](Self::owe), for what was refused or is free: the connection pays for it, its subject's others do not.
+    pub fn owe_alone(&mut self, work: Work) {
+        let n = work.events();
+        if n == 0 || !self.limited() {
+            return;
+        }
+        let now = self.buckets.clock.now();
+        if let (Some(full_at), Some(rate)) = (self.connection, self.rates.connection(self.from)) {
+            self.connection = Some(gcra::owing(full_at, now, rate, n));
+        }
+    }
+
+    /// Takes what a request was more than one event, whether there is room for it or not: what follows waits for it.
+    pub fn owe(&mut self, work: Work) {
+        self.owe_alone(work);
+        let n = work.events();
+        if n == 0 || !self.limited() {
+            return;
+        }
+        let now = self.buckets.clock.now();
+        if let (Who::Known(subject), Some(rate)) = (&self.who, self.rates.subject(self.from)) {
+            let mut shared = self.buckets.shared();
+            let full_at = gcra::owing(shared.subjects.get(subject), now, rate, n);
+            shared.subjects.set(subject, full_at, now);
+        }
+    }
+
     /// Whether there is any rate to keep, by the settings of this moment.
     fn limited(&mut self) -> bool {
         if self.version != self.buckets.version() {
             (self.version, self.rates) = self.buckets.rates();
         }
-        self.rates.any()
+        self.rates.any(self.from)
     }
 
     fn take_all(&mut self, n: u64, topics: &[Share<'_>]) -> Result<()> {
         let now = self.buckets.clock.now();
         let mut verdict = Verdict::default();
-        let connection = self.connection.zip(self.rates.connection);
+        let connection = self.connection.zip(self.rates.connection(self.from));
         let connection = connection.map(|(full_at, rate)| {
             verdict.ask(Limit::Connection, rate, n, gcra::after(full_at, now, rate, n))
         });
-        let subject = match (&self.who, self.rates.subject) {
+        let subject = match (&self.who, self.rates.subject(self.from)) {
             (Who::Known(subject), Some(rate)) => Some((subject, rate)),
             _ => None,
         };

@@ -1,15 +1,19 @@
 //! How much a stranger may do.
 //!
 //! [`Limits`] are the numbers. The rates among them are kept by [`Buckets`], one for the whole hub, and asked through a
-//! [`Meter`], one per connection or request. How many connections there may be is counted in [`net`](crate::net).
+//! [`Meter`], one per connection or request. What a request costs is its [`Work`]. How many connections there may be is counted in [`net`](crate::net).
 
 mod buckets;
 mod clock;
 mod gcra;
+mod live;
 mod meter;
+mod work;
 
 pub use buckets::Buckets;
-pub use meter::Meter;
+pub(crate) use live::{Live, LiveConnection};
+pub use meter::{From, Meter};
+pub use work::Work;
 
 use hub_core::Millis;
 use hub_proto::{Pattern, limits};
@@ -22,12 +26,22 @@ pub struct Limits {
     pub connection_rate: Option<u32>,
     /// Events per second of one subject over all its connections. Tokens without a subject count as one subject.
     pub subject_rate: Option<u32>,
+    /// The same two of what comes through a proxy: the clients behind one that runs beside a hub on loopback are not local.
+    pub forwarded_connection_rate: Option<u32>,
+    /// See above.
+    pub forwarded_subject_rate: Option<u32>,
     /// Events per second of a topic; the first pattern that matches counts.
     pub topic_rates: Vec<(Pattern, u32)>,
+    /// What subjects may have open; the first that names a subject counts.
+    pub subject_quotas: Vec<SubjectQuota>,
     /// Connections of one port.
     pub connections: usize,
     /// Connections of one address.
     pub connections_per_address: usize,
+    /// WebSocket connections that have not said who they are.
+    pub unauthenticated: usize,
+    /// The same, of one address.
+    pub unauthenticated_per_address: usize,
     /// The largest frame, and the largest body of a request.
     pub frame_bytes: usize,
     /// The most events in one PUBLISH.
@@ -44,15 +58,31 @@ pub struct Limits {
     pub expiry_grace: Millis,
 }
 
+/// What a subject may have open on a hub. Everything absent: no bound but those of each connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubjectQuota {
+    /// Whose; `None` is every subject, each for itself. The empty one is that of tokens without a subject.
+    pub subject: Option<String>,
+    /// WebSocket connections.
+    pub connections: Option<usize>,
+    /// Topics that its subscriptions cover, each subscription at least one.
+    pub subscriptions: Option<usize>,
+}
+
 impl Default for Limits {
     /// Those of a hub on loopback: without rates.
     fn default() -> Self {
         Self {
             connection_rate: None,
             subject_rate: None,
+            forwarded_connection_rate: Some(CONNECTION_RATE),
+            forwarded_subject_rate: Some(SUBJECT_RATE),
             topic_rates: Vec::new(),
+            subject_quotas: Vec::new(),
             connections: 20_000,
             connections_per_address: 20_000,
+            unauthenticated: 1_000,
+            unauthenticated_per_address: 1_000,
             frame_bytes: 4 << 20,
             batch_events: limits::BATCH_EVENTS,
             subscriptions: 1_000,
@@ -64,13 +94,27 @@ impl Default for Limits {
     }
 }
 
+/// Events per second of a connection that is not local.
+const CONNECTION_RATE: u32 = 2_000;
+/// Events per second of a subject that is not local.
+const SUBJECT_RATE: u32 = 10_000;
+
+/// The largest frame of a client that has not said who it is: room for the longest token.
+const FRAME_BYTES_BEFORE_AUTH: usize = 32 << 10;
+
 impl Limits {
+    /// The largest frame of a client that has not said who it is.
+    pub fn frame_bytes_before_auth(&self) -> usize {
+        self.frame_bytes.min(FRAME_BYTES_BEFORE_AUTH)
+    }
+
     /// Those of a hub that others can reach.
     pub fn beyond_loopback() -> Self {
         Self {
-            connection_rate: Some(2_000),
-            subject_rate: Some(10_000),
+            connection_rate: Some(CONNECTION_RATE),
+            subject_rate: Some(SUBJECT_RATE),
             connections_per_address: 1_000,
+            unauthenticated_per_address: 100,
             ..Self::default()
         }
     }

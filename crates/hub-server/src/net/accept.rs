@@ -1,7 +1,7 @@
 //! The loop that accepts.
 
 use super::connection::Connection;
-use super::seat::{Door, Full};
+use super::seat::{Capacity, Door, Full};
 use super::seldom::Seldom;
 use super::{Patience, Place};
 use axum::Router;
@@ -68,7 +68,7 @@ impl Acceptor<'_> {
     /// Gives a connection a seat and a task, or turns it away.
     fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Result<(), Full> {
         let settings = self.place.settings.borrow().clone();
-        let seat = match self.door.enter(peer.ip(), &settings.limits) {
+        let seat = match self.door.enter(peer.ip(), Capacity::connections(&settings.limits)) {
             Ok(seat) => seat,
             Err(full) => {
                 // Somebody who expects TLS cannot read it, and a handshake is not cheap.

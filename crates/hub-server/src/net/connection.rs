@@ -18,9 +18,9 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// A head of a request may be this long: room for a token and for what proxies add. hyper begins with 8 KiB, grows, and
-/// gives up at twice this at the latest.
-const HEAD_BYTES: usize = 64 << 10;
+/// A head of a request may be this long: room for the longest token and for what proxies add. hyper begins with 8 KiB, grows, and
+/// gives up at twice this at the latest: what anybody can have the hub keep.
+const HEAD_BYTES: usize = 24 << 10;
 
 /// When the hub drains, half a request has this long to become a whole one.
 const LAST_WORDS: Duration = Duration::from_secs(1);

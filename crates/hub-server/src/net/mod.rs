@@ -19,12 +19,14 @@ mod seldom;
 mod stall;
 mod tls;
 
-pub(crate) use seat::Door;
 pub use seat::Seat;
+pub(crate) use seat::{Capacity, Door};
 pub use tls::{PreparedTls, Tls, TlsError};
 
+use crate::limits::From;
 use crate::{Hub, Settings};
 use axum::Router;
+use axum::http::HeaderMap;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,4 +94,13 @@ pub(crate) struct Place {
 pub(crate) async fn answer(listener: &TcpListener, router: Router, place: Place) {
     let door = Door::register(&mut Registry::default());
     accept::Acceptor { listener, router, place, door, patience: Patience::default() }.run().await;
+}
+
+/// Whether a request came through a proxy: its client is not the peer, and not local, whatever the peer's address is.
+pub(crate) fn origin_of(headers: &HeaderMap) -> From {
+    const FORWARDING: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
+    match FORWARDING.iter().any(|name| headers.contains_key(*name)) {
+        true => From::Proxy,
+        false => From::Peer,
+    }
 }

@@ -44,9 +44,28 @@ enum Origin {
     V6([u16; 4]),
 }
 
+/// How many there may be, in all and of one address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Capacity {
+    all: usize,
+    per_address: usize,
+}
+
+impl Capacity {
+    /// Of connections of one port.
+    pub fn connections(limits: &Limits) -> Self {
+        Self { all: limits.connections, per_address: limits.connections_per_address }
+    }
+
+    /// Of WebSocket connections that have not said who they are.
+    pub fn unauthenticated(limits: &Limits) -> Self {
+        Self { all: limits.unauthenticated, per_address: limits.unauthenticated_per_address }
+    }
+}
+
 /// Which limit was reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Full {
+pub(crate) enum Full {
     All(usize),
     Address(usize),
 }
@@ -60,14 +79,14 @@ impl Door {
     }
 
     /// Another one with seats of its own; both count together what they refuse.
-    pub(super) fn beside(&self) -> Self {
+    pub fn beside(&self) -> Self {
         Self { seats: Arc::default(), refused: self.refused.clone() }
     }
 
     /// A seat for a connection from `ip`, if there is one.
-    pub(super) fn enter(&self, ip: IpAddr, limits: &Limits) -> Result<Seat, Full> {
+    pub fn enter(&self, ip: IpAddr, capacity: Capacity) -> Result<Seat, Full> {
         let origin = Origin::of(ip);
-        self.seats.lock().take(origin, limits).inspect_err(|_| {
+        self.seats.lock().take(origin, capacity).inspect_err(|_| {
             self.refused.inc();
         })?;
         Ok(Seat { _taken: Arc::new(Taken { door: self.clone(), origin }) })
@@ -75,13 +94,13 @@ impl Door {
 }
 
 impl Seats {
-    fn take(&mut self, origin: Origin, limits: &Limits) -> Result<(), Full> {
-        if self.taken >= limits.connections {
-            return Err(Full::All(limits.connections));
+    fn take(&mut self, origin: Origin, capacity: Capacity) -> Result<(), Full> {
+        if self.taken >= capacity.all {
+            return Err(Full::All(capacity.all));
         }
         let of_origin = self.by_origin.get(&origin).copied().unwrap_or(0);
-        if of_origin >= limits.connections_per_address {
-            return Err(Full::Address(limits.connections_per_address));
+        if of_origin >= capacity.per_address {
+            return Err(Full::Address(capacity.per_address));
         }
         self.by_origin.insert(origin, of_origin + 1);
         self.taken += 1;
@@ -143,12 +162,12 @@ mod tests {
         Door::register(&mut Registry::default())
     }
 
-    fn limits(connections: usize, connections_per_address: usize) -> Limits {
-        Limits { connections, connections_per_address, ..Limits::default() }
+    fn limits(all: usize, per_address: usize) -> Capacity {
+        Capacity { all, per_address }
     }
 
-    fn enter(door: &Door, ip: &str, limits: &Limits) -> Result<Seat, Full> {
-        door.enter(ip.parse().unwrap(), limits)
+    fn enter(door: &Door, ip: &str, limits: &Capacity) -> Result<Seat, Full> {
+        door.enter(ip.parse().unwrap(), *limits)
     }
 
     #[test]

@@ -47,6 +47,7 @@ fixtures! {
         a_renewal_that_allows_less_ends_the_subscriptions_that_it_does_not_cover
         a_token_that_has_run_out_stops_deliveries_but_not_acks_until_it_is_renewed
         a_token_that_is_not_renewed_in_time_closes_the_connection
+        a_token_that_is_revoked_ends_its_connections_and_opens_no_more
     }
     ephemeral = "ephemeral" {
         without_a_group_events_come_without_a_ctx
@@ -74,6 +75,7 @@ fixtures! {
         a_group_that_has_other_options
         an_event_that_is_not_in_hand
         more_than_the_rate_allows
+        more_topics_or_groups_than_a_subject_may_make
         a_payload_over_the_limit
         a_frame_over_the_limit_closes_the_connection
         an_id_with_another_payload_or_key
@@ -108,6 +110,7 @@ fixtures! {
         an_id_that_the_topic_has_appends_nothing
         publishes_of_one_connection_are_committed_and_answered_in_their_order
         a_corr_comes_back_as_it_was
+        nobody_publishes_to_a_derived_topic
     }
     settle = "settle" {
         an_ack_is_answered_if_it_has_a_corr
@@ -142,6 +145,9 @@ fixtures! {
         a_member_has_its_own_time_to_ack
         an_event_that_is_not_acked_in_time_comes_again
         a_dead_letter_is_an_event_of_its_own_topic
+        a_group_waits_for_a_derived_topic_if_there_is_something_to_derive_it_from
+        a_derived_topic_s_name_is_as_long_as_its_source_s_may_be
+        a_right_on_a_derived_topic_is_none_without_the_right_on_its_source
     }
 }
 

@@ -99,6 +99,11 @@ impl Wall {
         self.signed(subject, scopes, 1)
     }
 
+    /// Time passes.
+    pub fn advance(&self, millis: Millis) {
+        self.0.1.fetch_add(millis, SeqCst);
+    }
+
     pub fn signed(&self, subject: Option<&str>, scopes: &[&str], seconds: u64) -> String {
         mint_at(&Secret::new(SECRET), &claims(subject, scopes, seconds), self.wall())
     }

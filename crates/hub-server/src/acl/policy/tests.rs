@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::acl::sib::Sib;
+use hub_proto::TopicName;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -48,6 +49,67 @@ fn the_first_rule_that_matches_decides_and_none_means_no() {
         ],
     );
     table("", &[("publish a", "no", 0), ("subscribe a", "no", 0), ("admin a", "no", 0)]);
+}
+
+/// What is allowed, the sources of derived topics included.
+#[track_caller]
+fn allowed(rules: &str, questions: &[(&str, bool)]) {
+    let policy = policy(rules);
+    for (question, expected) in questions {
+        let (_, rest) = question.split_once(' ').unwrap();
+        let (topic, group) =
+            rest.split_once(" @").map_or((rest, None), |(topic, group)| (topic, Some(group)));
+        let action = if question.starts_with("admin") { Action::Admin } else { Action::Subscribe };
+        let pattern = Pattern::parse(topic).unwrap();
+        let target = if pattern.is_literal() { Target::Topic(topic) } else { Target::Pattern(&pattern) };
+        assert_eq!(policy.allows(action, target, group), *expected, "{question} of {rules}");
+    }
+}
+
+#[test]
+fn a_deny_on_a_topic_covers_what_is_derived_from_it() {
+    allowed(
+        r#"(deny subscribe "secret.**") (deny admin "secret.**") (allow subscribe "**") (allow admin "**")"#,
+        &[
+            ("subscribe secret.x", false),
+            ("subscribe dlq.secret.x", false),
+            ("subscribe dlq.secret.x @ops", false),
+            ("subscribe secret.x.snapshot", false),
+            ("subscribe dlq.secret.x.snapshot", false),
+            ("admin dlq.secret.x", false),
+            ("subscribe dlq.**", false),
+            ("subscribe **.snapshot", false),
+            ("subscribe dlq.orders.**", true),
+            ("subscribe dlq.orders", true),
+            ("subscribe dlq", true),
+            ("subscribe orders.snapshot", true),
+            ("admin dlq.orders", true),
+        ],
+    );
+}
+
+#[test]
+fn a_derived_topic_needs_the_right_on_itself_and_on_its_source() {
+    allowed(
+        r#"(allow subscribe "orders.*")"#,
+        &[("subscribe dlq.orders.new", false), ("subscribe orders.snapshot", false)],
+    );
+    allowed(
+        r#"(allow subscribe "dlq.orders.*")"#,
+        &[("subscribe dlq.orders.new", false), ("subscribe dlq.orders.*", false)],
+    );
+    allowed(
+        r#"(allow subscribe "dlq.orders.*" "orders.*")"#,
+        &[("subscribe dlq.orders.new", true), ("subscribe dlq.orders.*", true), ("subscribe dlq.**", false)],
+    );
+    allowed(
+        r#"(allow admin "dlq.**")"#,
+        &[("admin dlq.orders", true), ("admin dlq.**", true), ("admin orders", false)],
+    );
+    allowed(
+        r#"(allow subscribe "dlq.orders" :groups ["ops"]) (allow subscribe "orders" :groups ["billing"])"#,
+        &[("subscribe dlq.orders @ops", false), ("subscribe orders @billing", true)],
+    );
 }
 
 #[test]
@@ -267,6 +329,61 @@ fn by_the_book(policy: &Policy, action: Action, topic: &str, group: Option<&str>
         }
     }
     false
+}
+
+/// Patterns that name derived topics, and some that do not.
+fn derived_patterns() -> impl Strategy<Value = Pattern> {
+    let segments = proptest::collection::vec(select(vec!["dlq", "snapshot", "a", "*", "**"]), 1..5);
+    segments.prop_map(|segments| Pattern::parse(&segments.join(".")).unwrap())
+}
+
+fn derived_policies() -> impl Strategy<Value = Policy> {
+    let rule = (any::<bool>(), derived_patterns()).prop_map(|(allow, pattern)| Rule {
+        effect: if allow { Effect::Allow } else { Effect::Deny },
+        actions: vec![Action::Subscribe],
+        topics: vec![pattern],
+        groups: None,
+    });
+    proptest::collection::vec(rule, 1..5).prop_map(Policy::new)
+}
+
+/// Every name of up to four segments that a reader may name.
+fn readable_topics() -> &'static [TopicName] {
+    static TOPICS: std::sync::LazyLock<Vec<TopicName>> = std::sync::LazyLock::new(|| {
+        let segments = ["dlq", "snapshot", "a", "b"];
+        let mut names: Vec<String> = segments.map(str::to_owned).to_vec();
+        let mut longest = names.clone();
+        for _ in 0..3 {
+            longest =
+                longest.iter().flat_map(|name| segments.map(|segment| format!("{name}.{segment}"))).collect();
+            names.extend(longest.iter().cloned());
+        }
+        names.iter().filter_map(|name| TopicName::readable(name).ok()).collect()
+    });
+    &TOPICS
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The whole rule of derived topics, against a model that knows one topic and one rule at a time.
+    #[test]
+    fn reading_needs_the_right_on_the_topic_and_on_all_that_it_is_derived_from(
+        policy in derived_policies(), pattern in derived_patterns(),
+    ) {
+        let may = |topic: &TopicName| {
+            let mut names = std::iter::once(topic.as_str()).chain(Derived::sources(topic));
+            names.all(|name| by_the_book(&policy, Action::Subscribe, name, None))
+        };
+        for topic in readable_topics() {
+            prop_assert_eq!(policy.allows(Action::Subscribe, Target::Topic(topic), None), may(topic), "{}", topic);
+        }
+        if policy.allows(Action::Subscribe, Target::Pattern(&pattern), None) {
+            for topic in readable_topics().iter().filter(|topic| pattern.matches_for_subscription(topic)) {
+                prop_assert!(may(topic), "{pattern} is allowed, {topic} is not");
+            }
+        }
+    }
 }
 
 proptest! {

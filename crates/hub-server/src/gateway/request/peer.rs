@@ -22,6 +22,8 @@ pub(crate) struct Brought {
     pub member: Option<Uuid>,
     /// It rests.
     pub paused: bool,
+    /// Whom it counts for what is made.
+    pub subject: Option<String>,
 }
 
 /// What only hubs may ask for.
@@ -71,8 +73,8 @@ pub(super) fn operation(op: &str, fields: &Fields<'_>) -> Result<Option<PeerRequ
 
 /// What a SUBSCRIBE brings along; `None` if it says nothing of that.
 pub(super) fn brought(fields: &Fields<'_>) -> Result<Option<Brought>> {
-    let Fields { held, settled, members, member, paused, .. } = *fields;
-    if held.or(settled).or(members).or(member).or(paused).is_none() {
+    let Fields { held, settled, members, member, paused, for_subject, .. } = *fields;
+    if held.or(settled).or(members).or(member).or(paused).or(for_subject).is_none() {
         return Ok(None);
     }
     Ok(Some(Brought {
@@ -81,6 +83,7 @@ pub(super) fn brought(fields: &Fields<'_>) -> Result<Option<Brought>> {
         members: members.map_or(Ok(0), |raw| read(raw, "members", "a whole number"))?,
         member: member.map(|raw| read(raw, "member", "a UUID")).transpose()?,
         paused: paused.map_or(Ok(false), |raw| read(raw, "paused", "true or false"))?,
+        subject: for_subject.map(|raw| read(raw, "for_subject", "a string")).transpose()?,
     }))
 }
 
@@ -92,6 +95,7 @@ pub(super) fn refuse_brought(fields: &Fields<'_>) -> Result<()> {
         ("members", fields.members),
         ("member", fields.member),
         ("paused", fields.paused),
+        ("for_subject", fields.for_subject),
     ];
     match named.iter().find(|(_, field)| field.is_some()) {
         Some((name, _)) => Err(Error::bad_request(format!("{name} is for hubs only; leave it out"))),

@@ -22,7 +22,7 @@ impl World {
     }
 
     fn meter(&self, subject: &str) -> Meter {
-        Meter::new(&self.buckets, Some(subject))
+        Meter::new(&self.buckets, Some(subject), From::Peer)
     }
 }
 
@@ -126,24 +126,24 @@ fn a_subject_that_comes_back_does_not_begin_with_a_full_bucket() {
     let world = world(&rates(None, Some(10), &[]));
     send(&mut world.meter("a"), "t", 10).unwrap();
     wait_of(send(&mut world.meter("a"), "t", 1));
-    wait_of(send(&mut Meter::for_request(&world.buckets, Some("a")), "t", 1));
+    wait_of(send(&mut Meter::for_request(&world.buckets, Some("a"), From::Peer), "t", 1));
 }
 
 #[test]
 fn those_without_a_subject_count_as_one_once_they_have_said_so() {
     let world = world(&rates(None, Some(10), &[]));
-    let mut stranger = Meter::new(&world.buckets, None);
+    let mut stranger = Meter::new(&world.buckets, None, From::Peer);
     send(&mut stranger, "t", 100).unwrap();
     stranger.identify(None);
     send(&mut stranger, "t", 10).unwrap();
-    wait_of(Meter::for_request(&world.buckets, None).take_one());
+    wait_of(Meter::for_request(&world.buckets, None, From::Peer).take_one());
     world.meter("").take_one().unwrap();
 }
 
 #[test]
 fn a_request_is_not_bound_by_the_connection_s_rate() {
     let world = world(&rates(Some(1), Some(50), &[]));
-    let mut request = Meter::for_request(&world.buckets, Some("a"));
+    let mut request = Meter::for_request(&world.buckets, Some("a"), From::Peer);
     send(&mut request, "t", 50).unwrap();
     let err = send(&mut request, "t", 1).unwrap_err();
     assert!(err.msg.contains("subject"), "{err}");
@@ -248,4 +248,41 @@ fn threads_that_share_a_subject_get_no_more_than_its_bucket_holds() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert_eq!(passed, 700);
+}
+
+#[test]
+fn work_is_carried_out_and_paid_for_afterwards() {
+    let world = world(&rates(Some(100), Some(1000), &[]));
+    let (mut one, mut other) = (world.meter("a"), world.meter("a"));
+    one.owe(Work::bytes(4 << 20));
+    assert_eq!(
+        wait_of(one.take_one()),
+        9_250,
+        "1024 events at 100 per second, a second's worth of them at once"
+    );
+    assert_eq!(wait_of(other.take_one()), 25, "the subject's 1000 per second are for both");
+    world.pass_ms(25);
+    other.take_one().unwrap();
+    world.meter("b").take_one().unwrap();
+}
+
+#[test]
+fn little_work_costs_nothing_and_a_debt_is_bounded() {
+    let world = world(&rates(Some(10), None, &[]));
+    let mut meter = world.meter("a");
+    meter.owe(Work { bytes: 4095, topics: 15, groups: 3 });
+    send(&mut meter, "t", 10).unwrap();
+    meter.owe(Work::topics(100_000_000));
+    assert!(wait_of(meter.take_one()) <= 61_000);
+}
+
+#[test]
+fn what_comes_through_a_proxy_has_rates_of_its_own() {
+    let limits =
+        Limits { forwarded_connection_rate: Some(2), forwarded_subject_rate: Some(3), ..Limits::default() };
+    let world = world(&limits);
+    let (mut local, mut remote) = (world.meter("a"), Meter::new(&world.buckets, Some("b"), From::Proxy));
+    send(&mut local, "t", 1000).unwrap();
+    send(&mut remote, "t", 2).unwrap();
+    assert_eq!(wait_of(remote.take_one()), 500);
 }

@@ -3,6 +3,7 @@
 use super::nodes::*;
 use crate::world::{ALL, Client, SECRET, token};
 use hub_core::store::HubId;
+use hub_core::{Clock, SystemClock};
 use hub_server::Settings;
 use hub_server::limits::Limits;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 /// A token as a hub makes it, signed with `key`.
 fn hubs_token(key: &[u8], from: HubId, to: HubId) -> String {
     let header = Header { kid: Some("event-hub-cluster".into()), ..Header::new(Algorithm::HS256) };
-    let claims = json!({"aud": "event-hub-cluster", "hub": from.to_string(), "to": to.to_string(), "exp": 4_000_000_000u64});
+    let claims = json!({"aud": "event-hub-cluster", "hub": from.to_string(), "to": to.to_string(), "exp": SystemClock::new().wall() / 1000 + 30});
     jsonwebtoken::encode(&header, &claims, &EncodingKey::from_secret(key)).unwrap()
 }
 

@@ -123,3 +123,70 @@ async fn groups_come_by_topic_and_name_and_in_pages() {
     let (cursors, _) = pages(&world, "/cursors?topic=b&", "cursors").await;
     assert_eq!(cursors.iter().map(|entry| &entry["group"]).collect::<Vec<_>>(), ["a", "x"]);
 }
+
+#[tokio::test]
+async fn a_token_without_rights_sees_nothing_and_a_walk_is_paid_for() {
+    let limits = hub_server::limits::Limits { subject_rate: Some(20), ..Default::default() };
+    let world = World::with(Settings { limits, ..Settings::default() }).await;
+    for n in 0..4_000 {
+        world.bus().publish(&format!("many.t{n}"), json!(1)).await.unwrap();
+    }
+    let nothing = world.token(&[]);
+    for path in ["/topics", "/groups"] {
+        let listed = world.ask("GET", path, &nothing, "").await.ok();
+        assert!(
+            listed.as_object().unwrap().values().all(|list| list.as_array().unwrap().is_empty()),
+            "{listed}"
+        );
+    }
+    assert_eq!(world.ask("GET", "/outbox", &nothing, "").await.ok(), json!({"outboxes": []}));
+    assert_eq!(world.ask("GET", "/hubs", &nothing, "").await.refusal(), (403, "forbidden"));
+    // One page of a walk over everything costs as much as some 300 events.
+    let all = world.ruled(&json!([{"effect": "allow", "action": "*", "topics": ["**"]}]));
+    world.ask("GET", "/topics?limit=1000", &all, "").await.ok();
+    let next = world.ask("GET", "/topics", &all, "").await;
+    assert_eq!(next.refusal(), (429, "rate_limited"));
+    world.ask("GET", "/topics", &nothing, "").await.ok();
+}
+
+#[tokio::test]
+async fn who_comes_through_a_proxy_is_not_local() {
+    let world = World::new().await;
+    let ask = |header: Option<&'static str>| {
+        let request = world.request("GET", "/metrics", "");
+        header.into_iter().fold(request, |request, name| request.header(name, "203.0.113.7")).send()
+    };
+    assert_eq!(ask(None).await.unwrap().status(), 200);
+    for header in ["x-forwarded-for", "forwarded", "x-real-ip", "via"] {
+        assert_eq!(ask(Some(header)).await.unwrap().status(), 401, "{header}");
+    }
+}
+
+#[tokio::test]
+async fn a_subject_sees_its_own_quota_and_an_administrator_all() {
+    let quota = |of, topics| hub_core::Quota { of, topics: Some(topics), groups: None, stored_bytes: None };
+    let quotas = vec![
+        quota(hub_core::QuotaOf::Topics("metrics.**".parse().unwrap()), 9),
+        quota(hub_core::QuotaOf::EverySubject, 2),
+    ];
+    let world = World::configured(Settings::default(), Config { quotas, ..Config::default() }).await;
+    let ada = world.token(&["publish:**"]);
+    for topic in ["metrics.a", "b"] {
+        world.ask("POST", &format!("/publish/{topic}"), &ada, "1").await.ok();
+    }
+    assert_eq!(world.ask("POST", "/publish/c", &ada, "1").await.refusal(), (403, "quota_exceeded"));
+    let own = world.ask("GET", "/quotas", &ada, "").await.ok();
+    assert_eq!(own["subjects"][0]["subject"], "ada");
+    assert_eq!(own["subjects"][0]["topics"], json!({"used": 2, "max": 2}));
+    assert_eq!(own["subjects"][0]["groups"], json!({"used": 0}));
+    for path in ["/quotas?all=1", "/quotas?subject=eve"] {
+        assert_eq!(world.ask("GET", path, &ada, "").await.refusal(), (403, "forbidden"), "{path}");
+    }
+    let all = world.get("/quotas?all=1&limit=1").await.ok();
+    assert_eq!(all["subjects"].as_array().unwrap().len(), 1);
+    assert_eq!(all["patterns"][0]["topics"], json!({"used": 1, "max": 9}));
+    let topics = world.get("/topics").await.ok();
+    assert_eq!(topics["topics"][0]["maker"], "ada");
+    let seen = world.ask("GET", "/topics", &ada, "").await.ok();
+    assert!(seen["topics"][0].get("maker").is_none(), "{seen}");
+}

@@ -1,0 +1,109 @@
+//! What subjects have open: connections, and the topics that their subscriptions cover.
+
+use super::{Limits, SubjectQuota};
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use hub_proto::{Error, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// What all subjects have open on this hub. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Live {
+    subjects: Arc<Mutex<HashMap<Arc<str>, Open, RandomState>>>,
+}
+
+/// What one subject has open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Open {
+    /// WebSocket connections.
+    pub connections: usize,
+    /// Topics that subscriptions cover, each subscription at least one.
+    pub subscriptions: usize,
+}
+
+/// A connection of a subject, with its subscriptions; closed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct LiveConnection {
+    live: Live,
+    subject: Arc<str>,
+    subscriptions: usize,
+}
+
+impl Live {
+    /// Counts a connection.
+    ///
+    /// # Errors
+    /// `quota_exceeded`.
+    pub fn connect(&self, subject: &str, limits: &Limits) -> Result<LiveConnection> {
+        let max = limits.quota_of(subject).and_then(|quota| quota.connections);
+        let mut subjects = self.subjects.lock();
+        let connections = subjects.get(subject).map_or(0, |open| open.connections);
+        if let Some(max) = max.filter(|max| connections >= *max) {
+            return Err(Error::quota_exceeded(format!(
+                "this subject has {max} connections, which is its quota; close one first"
+            )));
+        }
+        let subject: Arc<str> = subject.into();
+        subjects.entry(subject.clone()).or_default().connections += 1;
+        Ok(LiveConnection { live: self.clone(), subject, subscriptions: 0 })
+    }
+
+    /// What a subject has open.
+    pub fn of(&self, subject: &str) -> Open {
+        self.subjects.lock().get(subject).copied().unwrap_or_default()
+    }
+}
+
+impl LiveConnection {
+    /// Counts a subscription that covers so many topics.
+    ///
+    /// # Errors
+    /// `quota_exceeded`; then nothing is counted.
+    pub fn subscribe(&mut self, topics: usize, limits: &Limits) -> Result<()> {
+        let topics = topics.max(1);
+        let max = limits.quota_of(&self.subject).and_then(|quota| quota.subscriptions);
+        let mut subjects = self.live.subjects.lock();
+        let Some(open) = subjects.get_mut(&self.subject) else { return Ok(()) };
+        if let Some(max) = max.filter(|max| open.subscriptions + topics > *max) {
+            return Err(Error::quota_exceeded(format!(
+                "this subject's subscriptions cover {} topics, and this one would cover {topics} more: its quota is {max}; \
+                 unsubscribe from some first",
+                open.subscriptions
+            )));
+        }
+        open.subscriptions += topics;
+        self.subscriptions += topics;
+        Ok(())
+    }
+
+    /// It is over.
+    pub fn unsubscribe(&mut self, topics: usize) {
+        let topics = topics.max(1).min(self.subscriptions);
+        self.subscriptions -= topics;
+        if let Some(open) = self.live.subjects.lock().get_mut(&self.subject) {
+            open.subscriptions -= topics;
+        }
+    }
+}
+
+impl Drop for LiveConnection {
+    fn drop(&mut self) {
+        let mut subjects = self.live.subjects.lock();
+        if let Some(open) = subjects.get_mut(&self.subject) {
+            open.connections -= 1;
+            open.subscriptions -= self.subscriptions;
+            if *open == Open::default() {
+                subjects.remove(&self.subject);
+            }
+        }
+    }
+}
+
+impl Limits {
+    /// The quota of what a subject may have open: the first that names it.
+    pub(crate) fn quota_of(&self, subject: &str) -> Option<&SubjectQuota> {
+        let names = |quota: &&SubjectQuota| quota.subject.as_deref().is_none_or(|name| name == subject);
+        self.subject_quotas.iter().find(names)
+    }
+}
