@@ -107,6 +107,7 @@ pub fn developer_token(secret: &Secret, audience: &[String], issuer: Option<&str
             aud: audience.to_vec(),
             iss: issuer.map(str::to_owned),
             ttl: Some(TTL),
+            jti: Some(crate::commands::token::new_jti()),
         },
     )
 }

@@ -2,7 +2,7 @@
 
 use crate::text::finish;
 use anyhow::{Context, Result, bail};
-use hub_proto::{GroupName, Pattern};
+use hub_proto::{Derived, GroupName, Pattern};
 use hub_server::acl::sib::{self, Sib};
 use hub_server::acl::{Action, Effect, Policy, Rule, Target, Verdict};
 use std::borrow::Cow;
@@ -74,7 +74,6 @@ pub fn run(command: &Command) -> Result<ExitCode> {
         Wanted::Admin => Action::Admin,
     };
     let topic = &args.topic;
-    let target = if topic.is_literal() { Target::Topic(topic.as_str()) } else { Target::Pattern(topic) };
     if action == Action::Publish && !topic.is_literal() {
         bail!("--topic {topic} is a pattern; an event is published to one topic, so name that");
     }
@@ -82,8 +81,24 @@ pub fn run(command: &Command) -> Result<ExitCode> {
         bail!("--group goes with --action subscribe; rules know no groups of other actions");
     }
     let rules = read(&args.file)?;
-    let question = Question { action, target, topic, group: args.group.as_ref().map(GroupName::as_str) };
-    let (text, allowed) = question.explain(&rules);
+    if action == Action::Publish && Derived::sources(topic.as_str()).next().is_some() {
+        return finish(
+            &format!("denied: publish {topic}, whatever the rules: only the hub writes derived topics\n"),
+            1,
+        );
+    }
+    let group = args.group.as_ref().map(GroupName::as_str);
+    let (mut text, mut allowed) = Question { action, topic, group }.explain(&rules);
+    for source in topic.sources() {
+        let needs = match action {
+            Action::Subscribe => "reading it needs the right to read that, too",
+            Action::Publish | Action::Admin => "a rule that denies it there denies it here",
+        };
+        let _ = writeln!(text, "{topic} is derived from {source}: {needs}");
+        let question = Question { action, topic: &source, group };
+        text.push_str(&question.explain(&rules).0);
+        allowed &= rules.policy.permits_source(action, question.target(), group);
+    }
     finish(&text, u8::from(!allowed))
 }
 
@@ -130,16 +145,19 @@ fn from_json(bytes: &[u8], path: &Path) -> Result<Rules> {
 
 struct Question<'a> {
     action: Action,
-    target: Target<'a>,
     topic: &'a Pattern,
     group: Option<&'a str>,
 }
 
 impl Question<'_> {
+    fn target(&self) -> Target<'_> {
+        if self.topic.is_literal() { Target::Topic(self.topic.as_str()) } else { Target::Pattern(self.topic) }
+    }
+
     /// A line per rule that was asked, and the answer.
     fn explain(&self, rules: &Rules) -> (String, bool) {
         let mut text = String::new();
-        let decision = rules.policy.decide(self.action, self.target, self.group);
+        let decision = rules.policy.decide(self.action, self.target(), self.group);
         let asked = decision.rule.map_or(usize::MAX, |at| at + 1);
         for (rule, place) in rules.policy.rules().iter().zip(&rules.places).take(asked) {
             let why = self.why(rule);
@@ -164,8 +182,8 @@ impl Question<'_> {
 
     fn why(&self, rule: &Rule) -> String {
         let topic = self.topic;
-        let whole = matches!(self.target, Target::Pattern(_));
-        match (rule.verdict(self.action, self.target, self.group), rule.effect) {
+        let whole = !self.topic.is_literal();
+        match (rule.verdict(self.action, self.target(), self.group), rule.effect) {
             (Verdict::Decides(at), effect) => {
                 let verb = match (whole, effect) {
                     (false, _) => "matches",

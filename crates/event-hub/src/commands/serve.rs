@@ -8,6 +8,7 @@ use crate::{log, text};
 use anyhow::{Context, Result};
 use hub_store_mongo::{Address, ConnectError};
 use serde_json::json;
+use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 
@@ -99,9 +100,16 @@ fn say_ready(running: &Running, as_json: bool) -> Result<()> {
     } else {
         let mut lines =
             format!("event-hub is ready\n\n  WebSocket  {ws}\n  HTTP       {http}\n  {label:<9}  {place}\n");
-        if let Some(token) = token {
+        if token.is_some() && !std::io::stdout().is_terminal() {
+            // Whatever keeps this output would keep the token, too.
             lines += &format!(
-                "\n  A token for development, which may do everything and holds for 30 days:\n\n{token}\n\n  \
+                "\n  For a token that may do everything: event-hub token --data {} --scope 'publish:**' \
+                 --scope 'subscribe:**' --scope 'admin:**'\n",
+                running.config.data.display()
+            );
+        } else if let Some(token) = token {
+            lines += &format!(
+                "\n  A token for development, which may do everything and is valid for 30 days:\n\n{token}\n\n  \
                  `event-hub token` makes narrower ones; set JWT_SECRET or JWT_JWKS_URL for real ones.\n"
             );
         }

@@ -4,6 +4,7 @@ use crate::config::{build::read_secret, units};
 use crate::secret;
 use crate::text::finish;
 use anyhow::{Context, Result, anyhow, bail};
+use hub_core::{Clock, IdGenerator, SystemClock};
 use hub_server::acl::sib::Sib;
 use hub_server::acl::{Effect, Policy, Rule};
 use hub_server::auth::Secret;
@@ -96,9 +97,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         aud: args.aud.clone(),
         iss: args.iss.clone(),
         ttl: args.ttl.0,
+        jti: Some(new_jti()),
     };
     let secret = secret_of(args.secret_file.as_deref(), &args.data)?;
     finish(&format!("{}\n", mint(&secret, &claims)), 0)
+}
+
+/// An id of its own, by which the token can be revoked.
+pub fn new_jti() -> String {
+    IdGenerator::new().next(SystemClock::new().wall()).to_string()
 }
 
 fn secret_of(file: Option<&Path>, data: &Path) -> Result<Secret> {

@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 
 const HOUR: u64 = 60 * 60 * 1000;
 
+/// A shorter secret than the hash of HS256 can be guessed offline from any one token.
+const MIN_SECRET_BYTES: usize = 32;
+
 /// A secret in a file is at most this long.
 const MAX_SECRET_BYTES: usize = 64 * 1024;
 
@@ -119,10 +122,15 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
             ),
         );
     }
+    if !loopback {
+        exposed(&found, &config, mistakes);
+    }
     config.bus = bus(&found, mistakes);
+    let quotas = super::quota::read(&found.quotas, loopback, mistakes);
+    config.bus.quotas = quotas.kept;
     config.settings = Settings {
         policy: policy(&found, mistakes),
-        limits: limits(&found, loopback),
+        limits: Limits { subject_quotas: quotas.open, ..limits(&found, loopback) },
         origins: origins(&found),
         open_metrics: loopback,
     };
@@ -140,6 +148,30 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
     config.outboxes = super::outbox::read(&found.outboxes, config.mongo.as_ref(), drain_own, mistakes);
     config.values = found.values;
     config
+}
+
+/// What a hub that others can reach must have.
+fn exposed(found: &Found, config: &Config, mistakes: &mut Mistakes) {
+    let wants_plain = found.get::<String>("server.tls").is_some_and(|word| word == "off");
+    if config.tls.is_none() && !wants_plain {
+        let bind = config.bind;
+        let text = format!(
+            "server.bind is {bind}, which others can reach, and without TLS anybody in between reads tokens and events; \
+             set server.tls_cert and server.tls_key, or server.tls (TLS) to \"off\" if a proxy in front speaks it"
+        );
+        mistakes.add(found.origin("server.bind"), text);
+    }
+    let auth = &config.auth;
+    for (name, secret) in [("auth.secret", &auth.secret), ("auth.static_token", &auth.static_token)] {
+        if let Some(secret) = secret.as_ref().filter(|secret| secret.expose().len() < MIN_SECRET_BYTES) {
+            let length = secret.expose().len();
+            let text = format!(
+                "{name} has {length} bytes; a hub that others can reach needs at least {MIN_SECRET_BYTES}, such as \
+                 `openssl rand -hex 32` prints"
+            );
+            mistakes.add(found.origin(name).or_else(|| found.origin(&format!("{name}_file"))), text);
+        }
+    }
 }
 
 /// Whether only this machine reaches an address.
@@ -188,6 +220,7 @@ fn auth(found: &Found, mistakes: &mut Mistakes) -> AuthConfig {
     };
     found.take("auth.leeway", &mut auth.leeway_secs);
     found.take("auth.allow_no_exp", &mut auth.allow_no_exp);
+    auth.max_lifetime_secs = found.get::<u64>("auth.max_token_lifetime").map(|millis| millis / 1000);
     let mut checked = auth.clone();
     if !auth.is_real() {
         // `serve` makes one.
@@ -257,9 +290,14 @@ fn limits(found: &Found, loopback: bool) -> Limits {
     let mut limits = if loopback { Limits::default() } else { Limits::beyond_loopback() };
     found.take("limits.connection_rate", &mut limits.connection_rate);
     found.take("limits.subject_rate", &mut limits.subject_rate);
+    // What was set holds for everybody; what was not holds for those who are not local.
+    found.take("limits.connection_rate", &mut limits.forwarded_connection_rate);
+    found.take("limits.subject_rate", &mut limits.forwarded_subject_rate);
     found.take("limits.topic_rates", &mut limits.topic_rates);
     found.take("limits.connections", &mut limits.connections);
     found.take("limits.connections_per_address", &mut limits.connections_per_address);
+    found.take("limits.unauthenticated", &mut limits.unauthenticated);
+    found.take("limits.unauthenticated_per_address", &mut limits.unauthenticated_per_address);
     found.take("limits.frame_bytes", &mut limits.frame_bytes);
     found.take("limits.batch_events", &mut limits.batch_events);
     found.take("limits.subscriptions", &mut limits.subscriptions);

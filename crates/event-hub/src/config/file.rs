@@ -2,7 +2,7 @@
 
 use super::mistakes::{Mistakes, Origin};
 use super::outbox::Written;
-use super::settings::{OUTBOX, SETTINGS, Setting, TOPIC};
+use super::settings::{OUTBOX, QUOTA, SETTINGS, Setting, TOPIC};
 use super::value::{Value, shown};
 use super::{Found, Topic};
 use hub_core::{TopicDurability, TopicSettings};
@@ -39,6 +39,17 @@ pub fn read(path: &Path, text: &str, found: &mut Found, mistakes: &mut Mistakes)
                 for outbox in outboxes {
                     file.outbox(outbox, found);
                 }
+            }
+            ("quota", DeValue::Array(quotas)) => {
+                for quota in quotas {
+                    if let Some(values) = file.entry("quota", QUOTA, quota) {
+                        let origin = file.origin(quota.span().start);
+                        found.quotas.push(super::quota::Written { values, origin });
+                    }
+                }
+            }
+            ("quota", _) => {
+                file.tell(name.span().start, "quota is a list: write each as [[quota]]".into());
             }
             ("outbox", _) => {
                 file.tell(name.span().start, "outbox is a list: write each as [[outbox]]".into());
@@ -170,21 +181,31 @@ impl File<'_> {
 
 impl File<'_> {
     fn outbox(&mut self, outbox: &Spanned<DeValue<'_>>, found: &mut Found) {
-        let at = outbox.span().start;
-        let DeValue::Table(table) = outbox.get_ref() else {
-            return self.tell(at, "outbox is a list of tables: write each as [[outbox]]".into());
+        if let Some(values) = self.entry("outbox", OUTBOX, outbox) {
+            found.outboxes.push(Written { values, origin: self.origin(outbox.span().start) });
+        }
+    }
+
+    /// The settings of one table of a list; `None` if one of them is wrong.
+    fn entry(
+        &mut self,
+        list: &str,
+        known: &'static [Setting],
+        entry: &Spanned<DeValue<'_>>,
+    ) -> Option<Vec<(&'static str, Value)>> {
+        let DeValue::Table(table) = entry.get_ref() else {
+            self.tell(entry.span().start, format!("{list} is a list of tables: write each as [[{list}]]"));
+            return None;
         };
         let (mut values, mut good) = (Vec::new(), true);
         for (name, value) in table {
-            let full = format!("outbox.{}", name.get_ref());
-            match self.value(&full, OUTBOX, name.span().start, value) {
+            let full = format!("{list}.{}", name.get_ref());
+            match self.value(&full, known, name.span().start, value) {
                 Some((setting, value)) => values.push((setting.name, value)),
                 None => good = false,
             }
         }
-        if good {
-            found.outboxes.push(Written { values, origin: self.origin(at) });
-        }
+        good.then_some(values)
     }
 }
 
@@ -192,7 +213,7 @@ impl File<'_> {
 fn unknown(name: &str, known: &[Setting]) -> String {
     let Some((section, own)) = name.split_once('.') else {
         let mut names = sections().into_iter().map(|section| format!("[{section}]")).collect::<Vec<_>>();
-        names.extend(["[[topics]]".into(), "[[outbox]]".into()]);
+        names.extend(["[[topics]]".into(), "[[quota]]".into(), "[[outbox]]".into()]);
         names.extend(
             known.iter().filter(|setting| !setting.name.contains('.')).map(|setting| setting.name.into()),
         );

@@ -6,7 +6,7 @@
 //! | how a value is written | [`value`], [`units`] |
 //! | the file | `file` |
 //! | environment and flags | [`sources`] |
-//! | what the parts of the hub get | [`build`], [`mongo`], [`outbox`] |
+//! | what the parts of the hub get | [`build`], [`mongo`], [`outbox`], [`quota`] |
 //! | what is said when something is wrong | [`mistakes`] |
 
 pub mod build;
@@ -14,6 +14,7 @@ mod file;
 pub mod mistakes;
 pub mod mongo;
 pub mod outbox;
+mod quota;
 pub mod settings;
 pub mod sources;
 pub mod units;
@@ -76,6 +77,7 @@ pub struct Found {
     values: Values,
     topics: Vec<Topic>,
     outboxes: Vec<outbox::Written>,
+    quotas: Vec<quota::Written>,
 }
 
 /// A `[[topics]]`.

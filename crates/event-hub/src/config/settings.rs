@@ -105,6 +105,14 @@ pub const SETTINGS: &[Setting] = &[
         "none",
         "certificates in PEM; with it, both ports speak TLS; can be renewed, not turned on or off, by SIGHUP",
     ),
+    set(
+        "server.tls",
+        Kind::Word(&["on", "off"]),
+        "on",
+        "`off`: plain text also beyond loopback, for a proxy in front that speaks TLS",
+    )
+    .env("TLS")
+    .fixed(),
     set("server.tls_key", Kind::Path, "none", "the private key of the certificate, in PEM"),
     set("store.data", Kind::Path, "./event-hub-data", "the data directory")
         .env("EVENT_HUB_DATA")
@@ -170,6 +178,12 @@ pub const SETTINGS: &[Setting] = &[
     set("auth.leeway", Kind::Seconds(0, 300), "5", "how far clocks may differ, in seconds")
         .env("JWT_CLOCK_TOLERANCE_SEC"),
     set("auth.allow_no_exp", Kind::Switch, "false", "take tokens that never expire"),
+    set(
+        "auth.max_token_lifetime",
+        Kind::Time(MINUTE, 10 * 365 * 24 * HOUR),
+        "as long as the token says",
+        "refuse tokens that are valid for longer",
+    ),
     set("auth.static_token", Kind::Secret, "none", "one token that may do everything, for development")
         .env("WS_TOKEN"),
     set("auth.static_token_file", Kind::Path, "none", "a file that holds it"),
@@ -200,10 +214,22 @@ pub const SETTINGS: &[Setting] = &[
         "connections of one address",
     ),
     set(
+        "limits.unauthenticated",
+        Kind::Count(1, 1_000_000),
+        "1000",
+        "WebSocket connections that have not sent a good AUTH yet",
+    ),
+    set(
+        "limits.unauthenticated_per_address",
+        Kind::Count(1, 1_000_000),
+        "1000; 100 beyond loopback",
+        "the same, of one address",
+    ),
+    set(
         "limits.frame_bytes",
         Kind::Size(KIB, 64 * MIB),
         "4MiB",
-        "the largest frame, and the largest body of a request",
+        "the largest frame, and the largest body of a request; before AUTH a frame has at most 32 KiB",
     ),
     set("limits.batch_events", Kind::Count(1, 1_000), "1000", "events in one PUBLISH"),
     set("limits.subscriptions", Kind::Count(1, 100_000), "1000", "subscriptions of one connection"),
@@ -303,6 +329,37 @@ pub const TOPIC: &[Setting] = &[
         Kind::Word(&["commit", "interval"]),
         "commit",
         "`commit`: on disk before the answer; `interval`: within 5 ms after it",
+    ),
+];
+
+/// What `[[quota]]` takes: what one subject, or the topics of a pattern, may use.
+pub const QUOTA: &[Setting] = &[
+    set(
+        "quota.subject",
+        Kind::Text,
+        "",
+        "whose: a token's `sub`, or `*` for every subject, each for itself; the first that names a subject counts",
+    ),
+    set("quota.pattern", Kind::Pattern, "", "or of which topics together, made by any subject"),
+    set("quota.topics", Kind::Count(0, 10_000_000), "no bound", "topics that it has made"),
+    set(
+        "quota.groups",
+        Kind::Count(0, 100_000_000),
+        "no bound",
+        "groups that it has made; a subscription to a pattern or a list counts as one more",
+    ),
+    set("quota.stored_bytes", Kind::Size(1, u64::MAX >> 1), "no bound", "bytes that its topics keep"),
+    set(
+        "quota.connections",
+        Kind::Count(1, 1_000_000),
+        "no bound",
+        "WebSocket connections; of subjects only",
+    ),
+    set(
+        "quota.subscriptions",
+        Kind::Count(1, 100_000_000),
+        "no bound",
+        "topics that its subscriptions cover, each subscription at least one; of subjects only",
     ),
 ];
 

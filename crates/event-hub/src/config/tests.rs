@@ -2,7 +2,7 @@
 
 use super::mistakes::Mistake;
 use super::*;
-use crate::config::settings::{OUTBOX, TOPIC};
+use crate::config::settings::{OUTBOX, QUOTA, TOPIC};
 use hub_core::outbox::{DrainerOptions, OnError};
 use hub_server::auth::Secret;
 use std::ffi::OsString;
@@ -119,6 +119,9 @@ fn every_setting_is_in_the_default_file_with_its_default() {
     let none = load(&Flags::default(), &[]).unwrap();
     let mut limits = all.settings.limits.clone();
     limits.topic_rates.clear();
+    // What is set holds for everybody; the defaults differ for those who come through a proxy.
+    limits.forwarded_connection_rate = none.settings.limits.forwarded_connection_rate;
+    limits.forwarded_subject_rate = none.settings.limits.forwarded_subject_rate;
     assert_eq!(format!("{limits:?}"), format!("{:?}", none.settings.limits));
     let bus = hub_core::Config { topics: Vec::new(), ..all.bus };
     assert_eq!(format!("{bus:?}"), format!("{:?}", none.bus));
@@ -170,8 +173,8 @@ fn all_mistakes_of_a_file_are_told_at_once_with_their_lines() {
     );
     let wrong = written.wrong();
     let told = [
-        "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [[topics]], [[outbox]], topics_file",
-        "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, tls_cert, tls_key",
+        "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [[topics]], [[quota]], [[outbox]], topics_file",
+        "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, tls_cert, tls, tls_key",
         "hub.toml:4: server.bind is \"localhost\"; it must be an address such as 127.0.0.1, 0.0.0.0 or ::1",
         "hub.toml:6: limits.frame_bytes is 4096; it must be a size with its unit (B, KiB, MiB, GiB) from 1KiB to 64MiB",
         "hub.toml:7: limits.auth_timeout is \"1h\"; it must be a time with its unit (ms, s, m, h, d) from 1s to 10m",
@@ -227,6 +230,34 @@ fn no_mistake_shows_a_secret() {
     assert!(!told.contains("hunter2") && told.contains("JWT_JWKS_URL"), "{told}");
 }
 
+/// A secret that is long enough for a hub that others can reach.
+const LONG: &str = "a secret of thirty-two bytes or more";
+
+#[test]
+fn quotas_are_of_subjects_or_of_topics() {
+    let written = Written::new(
+        "[[quota]]\nsubject = \"ada\"\ntopics = 5\nconnections = 2\n[[quota]]\npattern = \"m.**\"\nstored_bytes = \"1GiB\"\n",
+    );
+    let config = written.load(&[]).unwrap();
+    let of = |at: usize| &config.bus.quotas[at].of;
+    assert_eq!(*of(0), hub_core::QuotaOf::Subject("ada".into()));
+    assert_eq!(*of(1), hub_core::QuotaOf::Topics("m.**".parse().unwrap()));
+    assert_eq!((config.bus.quotas[0].topics, config.bus.quotas[1].stored_bytes), (Some(5), Some(1 << 30)));
+    assert_eq!(config.settings.limits.subject_quotas[0].connections, Some(2));
+    assert_eq!((config.bus.quotas.len(), config.settings.limits.subject_quotas.len()), (2, 1));
+    let exposed = written.load(&[("BIND", "0.0.0.0"), ("TLS", "off"), ("JWT_SECRET", LONG)]).unwrap();
+    assert_eq!(exposed.bus.quotas[2].of, hub_core::QuotaOf::EverySubject, "behind those that are set");
+    for (text, said) in [
+        ("topics = 1", "without `subject` or `pattern`"),
+        ("subject = \"a\"\npattern = \"b\"", "both set"),
+        ("pattern = \"b\"\nconnections = 1", "are of subjects"),
+        ("subject = \"a\"\ncolour = 1", "colour is no setting of quota"),
+    ] {
+        let wrong = Written::new(&format!("[[quota]]\n{text}\n")).wrong();
+        assert!(wrong.len() == 1 && wrong[0].contains(said), "{wrong:?}");
+    }
+}
+
 #[test]
 fn beyond_loopback_it_takes_real_auth_and_brings_rates() {
     for bind in ["0.0.0.0", "::", "10.1.2.3", "::ffff:10.1.2.3"] {
@@ -239,8 +270,13 @@ fn beyond_loopback_it_takes_real_auth_and_brings_rates() {
         let text = env_mistakes(&[("BIND", bind), ("WS_TOKEN", "t")])[0].to_string();
         assert!(text.contains("static_token alone is not enough"), "{text}");
     }
-    for real in [("JWT_SECRET", "s"), ("JWT_JWKS_URL", "https://issuer.example.com/jwks.json")] {
-        let config = load(&Flags::default(), &[("BIND", "0.0.0.0"), real]).unwrap();
+    for real in [("JWT_SECRET", LONG), ("JWT_JWKS_URL", "https://issuer.example.com/jwks.json")] {
+        let plain = env_mistakes(&[("BIND", "0.0.0.0"), real]);
+        assert!(
+            plain.len() == 1 && plain[0].to_string().contains("server.tls (TLS) to \"off\""),
+            "{plain:?}"
+        );
+        let config = load(&Flags::default(), &[("BIND", "0.0.0.0"), ("TLS", "off"), real]).unwrap();
         assert!(!config.settings.open_metrics);
         assert_eq!(config.settings.limits.connection_rate, Some(2_000));
     }
@@ -248,7 +284,11 @@ fn beyond_loopback_it_takes_real_auth_and_brings_rates() {
         assert!(load(&Flags::default(), &[("BIND", bind)]).is_ok(), "{bind}");
     }
     let written = Written::new("[limits]\nconnection_rate = \"none\"\nsubject_rate = 5\n");
-    let config = written.load(&[("BIND", "0.0.0.0"), ("JWT_SECRET", "s")]).unwrap();
+    let short = [("BIND", "0.0.0.0"), ("TLS", "off"), ("JWT_SECRET", "a short one"), ("WS_TOKEN", "t")];
+    let short: Vec<_> = env_mistakes(&short).iter().map(ToString::to_string).collect();
+    assert!(short[0].starts_with("environment JWT_SECRET: auth.secret has 11 bytes"), "{short:?}");
+    assert!(short[1].starts_with("environment WS_TOKEN: auth.static_token has 1 bytes"), "{short:?}");
+    let config = written.load(&[("BIND", "0.0.0.0"), ("TLS", "off"), ("JWT_SECRET", LONG)]).unwrap();
     assert_eq!(
         (config.settings.limits.connection_rate, config.settings.limits.subject_rate),
         (None, Some(5))
@@ -319,14 +359,15 @@ fn an_address_of_mongodb_that_cannot_be_one_is_refused_and_not_shown() {
 #[test]
 fn what_several_hubs_need_is_asked_for_when_there_is_a_mongodb_and_only_then() {
     let mongo = ("MONGO_URL", "mongodb://db/");
-    let (jwks, secret) = (("JWT_JWKS_URL", "https://issuer.example.com/jwks.json"), ("JWT_SECRET", "s"));
+    let (jwks, secret) = (("JWT_JWKS_URL", "https://issuer.example.com/jwks.json"), ("JWT_SECRET", LONG));
+    let plain = ("TLS", "off");
     for bind in ["0.0.0.0", "::"] {
-        let wrong = env_mistakes(&[mongo, ("BIND", bind), secret]);
+        let wrong = env_mistakes(&[mongo, ("BIND", bind), secret, plain]);
         assert_eq!(wrong.len(), 1);
         let text = wrong[0].to_string();
         assert!(text.starts_with("environment BIND: server.bind is") && text.contains("ADVERTISE"), "{text}");
-        assert!(load(&Flags::default(), &[("BIND", bind), secret]).is_ok());
-        let set = [mongo, ("BIND", bind), secret, ("ADVERTISE", "ws://10.0.0.5:8090/")];
+        assert!(load(&Flags::default(), &[("BIND", bind), secret, plain]).is_ok());
+        let set = [mongo, ("BIND", bind), secret, plain, ("ADVERTISE", "ws://10.0.0.5:8090/")];
         assert!(load(&Flags::default(), &set).is_ok());
     }
     let wrong = env_mistakes(&[mongo, jwks])[0].to_string();
@@ -501,7 +542,7 @@ fn table(settings: &[Setting], strip: &str) -> String {
         let (also, live) = (also.join(", "), if setting.live { "yes" } else { "" });
         let (kind, default, about) = (setting.kind.allowed(), setting.default, setting.about);
         text += &match strip {
-            "topics." | "outbox." => format!("| `{name}` | {kind} | {default} | {about} |\n"),
+            "topics." | "quota." | "outbox." => format!("| `{name}` | {kind} | {default} | {about} |\n"),
             _ => format!("| `{name}` | {kind} | {default} | {also} | {live} | {about} |\n"),
         };
     }
@@ -520,11 +561,11 @@ fn the_docs_have_every_setting_as_it_is() {
         let table = table(&settings, section);
         assert!(docs.contains(&table), "docs/configuration.md has not:\n{table}");
     }
-    for (settings, strip) in [(TOPIC, "topics."), (OUTBOX, "outbox.")] {
+    for (settings, strip) in [(TOPIC, "topics."), (QUOTA, "quota."), (OUTBOX, "outbox.")] {
         let table = table(settings, strip);
         assert!(docs.contains(&table), "docs/configuration.md has not:\n{table}");
     }
     let rows = docs.lines().filter(|line| line.starts_with("| `")).count();
-    let known = SETTINGS.len() + TOPIC.len() + OUTBOX.len();
+    let known = SETTINGS.len() + TOPIC.len() + QUOTA.len() + OUTBOX.len();
     assert_eq!(rows, known, "docs/configuration.md has a setting that there is not");
 }

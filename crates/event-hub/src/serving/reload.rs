@@ -58,6 +58,7 @@ impl Changing {
         };
         // The last one that can fail. If it does, nothing has changed; after it nothing fails.
         self.hub.bus().set_topics(config.bus.topics).map_err(|error| anyhow!("{}", error.msg))?;
+        self.hub.bus().set_quotas(config.bus.quotas);
         self.hub.auth().commit(auth);
         if let Some((tls, certificate)) = certificate {
             tls.commit(certificate);

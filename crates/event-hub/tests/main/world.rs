@@ -254,6 +254,7 @@ impl Store {
         match block_on(self.0.commit(commit)).events.remove(0).unwrap() {
             Appended::New { event, .. } => (event.seq(), true),
             Appended::Known { seq, .. } => (seq, false),
+            twin @ Appended::Twin { .. } => panic!("it is small: {twin:?}"),
         }
     }
 

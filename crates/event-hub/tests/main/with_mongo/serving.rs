@@ -59,7 +59,7 @@ fn for_people_the_database_is_named_and_the_password_is_not() {
     let args = ["serve", "--ws-port", "0", "--ops-port", "0", "--data", &place.text("data")];
     let mut process = Running::start(&args, &[("MONGO_URL", &database.uri())]);
     let mut said = String::new();
-    while !said.contains("`event-hub token`") {
+    while !said.contains("event-hub token") {
         said += &process.line();
     }
     let line = said.lines().find(|line| line.starts_with("  MongoDB    127.0.0.1:")).expect(&said);
