@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{bus, mongo, outbox, store, wire};
+use crate::{bus, mongo, outbox, store, tenants, wire};
 use std::path::PathBuf;
 
 /// The help text.
@@ -10,6 +10,7 @@ usage: cargo xtask bench bus   [--json] [--quick] [PART...]
        cargo xtask bench wire  [--json] [--quick] [--dir DIR] [PART...]
        cargo xtask bench mongo [--json] [--quick] [PART...]
        cargo xtask bench outbox [--json] [--quick] [--dir DIR] [PART...]
+       cargo xtask bench tenants [--json] [--quick] [--dir DIR] [PART...]
 
 Without a PART, all of them.
 
@@ -53,6 +54,17 @@ beside claiming, publishing and marking one row at a time; how soon a row is pub
   postgres   on PostgreSQL
   sqlite     on SQLite
 
+tenants: a hub with 50,000 topics and the limits and quotas of one beyond loopback; what one subject's durable publishes notice
+while another subject attacks, in turns with peace, and what the hub's memory grows by.
+
+  junk-topics      a new topic with every event
+  junk-groups      a new group over thousands of topics with every SUBSCRIBE
+  pauses           PAUSE and RESUME of a pattern over thousands of topics
+  lists            lists of all topics and groups, with all rights and with none
+  twins            1 MiB under a known id, written in another way each time
+  watches          subscriptions without a group to lists of a thousand topics
+  unauthenticated  a thousand sockets without AUTH, each with as much as it may send
+
   --json     one line of JSON per figure
   --quick    a tenth of the events: does it run, and roughly how fast
   --full     reopen with ten million events too
@@ -73,6 +85,10 @@ pub enum Command {
     Mongo(Options<mongo::Part>),
     /// The benchmark of outboxes.
     Outbox(Options<outbox::Part>),
+    /// The benchmark of a hub that subjects share.
+    Tenants(Options<tenants::Attack>),
+    /// The hub of that, on a directory, with so many topics.
+    TenantsServer(String, usize),
     /// The hub that clients connect to: on a directory, or on a MongoDB.
     Server(String),
     /// A process that the benchmark of the store starts, to kill it.
@@ -133,6 +149,19 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             }
             options.map(Command::Outbox)
         }
+        Some("tenants") => {
+            let options = options(words, tenants::Attack::parse)?;
+            if let Some(Options { full: true, .. }) = &options {
+                return Err("--full is for `store`".into());
+            }
+            options.map(Command::Tenants)
+        }
+        Some(tenants::SERVER) => {
+            let arguments = words.next().zip(words.next().and_then(|topics| topics.parse().ok()));
+            let (data, topics) =
+                arguments.ok_or_else(|| format!("{} is for the benchmark itself", tenants::SERVER))?;
+            Some(Command::TenantsServer(data, topics))
+        }
         Some(wire::SERVER) => {
             let directory =
                 words.next().ok_or_else(|| format!("{} is for the benchmark itself", wire::SERVER))?;
@@ -141,7 +170,9 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
         Some(store::VICTIM) => Some(Command::Victim(store::Victim::parse(words)?)),
         Some("--help" | "-h") => None,
         Some(other) => {
-            return Err(format!("no benchmark `{other}`; there is: bus, store, wire, mongo, outbox"));
+            return Err(format!(
+                "no benchmark `{other}`; there is: bus, store, wire, mongo, outbox, tenants"
+            ));
         }
         None => return Err("which benchmark?".into()),
     };

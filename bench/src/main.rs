@@ -5,6 +5,7 @@
 //! the median over those turns. See [`report`] for what is printed, [`measure`] for how.
 
 mod bus;
+mod child;
 mod cli;
 mod consume;
 mod load;
@@ -13,6 +14,7 @@ mod mongo;
 mod outbox;
 mod report;
 mod store;
+mod tenants;
 mod wire;
 
 use anyhow::Result;
@@ -70,6 +72,12 @@ fn run(command: Command) -> Result<()> {
         Command::Outbox(options) => {
             let mut report = Report::new("outbox", options.json);
             runtime.block_on(outbox::run(&options, &mut report))?;
+            report
+        }
+        Command::TenantsServer(data, topics) => return runtime.block_on(tenants::serve(&data, topics)),
+        Command::Tenants(options) => {
+            let mut report = Report::new("tenants", options.json);
+            runtime.block_on(tenants::run(&options, &mut report))?;
             report
         }
         Command::Server(store) => return runtime.block_on(wire::serve(&store)),

@@ -17,11 +17,12 @@ usage: cargo xtask bench NAME [--json] [ARGS...]
   wire   the hub over sockets, beside publishers in its own process and bare axum
   mongo  hubs on MongoDB, beside what its driver does by itself
   outbox outboxes, beside what their databases can do
+  tenants what one subject notices while another attacks
 
 With --json each figure is one line of JSON. Other arguments go to the benchmark, which has a --help of its own:
 `cargo xtask bench NAME --help`.";
 
-const NAMES: [&str; 5] = ["bus", "store", "wire", "mongo", "outbox"];
+const NAMES: [&str; 6] = ["bus", "store", "wire", "mongo", "outbox", "tenants"];
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {

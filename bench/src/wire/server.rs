@@ -1,5 +1,6 @@
 //! The other process: a hub on the embedded store, and beside it bare axum, for what sockets cost by themselves.
 
+use crate::child;
 use crate::store::place::Place;
 use anyhow::{Context, Result};
 use axum::Router;
@@ -155,25 +156,13 @@ impl Server {
 
     /// Memory of its own, file cache aside.
     pub fn anonymous_mib(&self) -> Result<f64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon")?;
-        let kib: f64 = line.trim().trim_end_matches(" kB").parse()?;
-        Ok(kib / 1024.0)
+        child::anonymous_mib(&self.child)
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It ends by itself when this is closed; whatever it does, it is not left behind.
-        drop(self.child.stdin.take());
-        for _ in 0..500 {
-            if let Ok(Some(_)) = self.child.try_wait() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        child::end(&mut self.child);
     }
 }
 
