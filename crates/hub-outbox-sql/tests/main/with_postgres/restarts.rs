@@ -59,7 +59,9 @@ async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
     server.freeze().unwrap();
     let began = Instant::now();
     let Err(StoreError::Unavailable(told)) = outbox.fresh(None, 10).await else { panic!("it answered") };
-    assert!(told.contains("no answer within") && began.elapsed() < Duration::from_secs(5), "{told}");
+    // Whether the pool had a connection ready for it decides what is waited for.
+    let is_bounded = ["no answer within", "no connection in time"].iter().any(|text| told.contains(text));
+    assert!(is_bounded && began.elapsed() < Duration::from_secs(5), "{told}");
     server.thaw().unwrap();
     let found = async {
         while outbox.fresh(None, 10).await.is_err() {
