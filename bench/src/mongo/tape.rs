@@ -2,8 +2,8 @@
 
 use futures_util::future::BoxFuture;
 use hub_core::store::{
-    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Health, Image, ReadLimit, SharedStore,
-    StoreResult,
+    Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, EventStore, Health, Image, ReadLimit,
+    SharedStore, StoreResult,
 };
 use hub_core::{Event, EventId, Key, Millis, TopicName};
 use parking_lot::Mutex;
@@ -93,6 +93,15 @@ impl EventStore for TapedStore {
 
     fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {
         self.store.clean(topic, policy)
+    }
+
+    fn delete<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        upto: u64,
+        ids_since: Millis,
+    ) -> BoxFuture<'a, StoreResult<Deleted>> {
+        self.store.delete(topic, upto, ids_since)
     }
 
     fn health(&self) -> Health {

@@ -19,6 +19,13 @@ pub struct Target {
     #[arg(long, value_name = "URL", env = "EVENT_HUB_URL", help_heading = "Hub")]
     url: Option<String>,
 
+    #[command(flatten)]
+    token: TokenFor,
+}
+
+/// The token that a command shows to a hub.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TokenFor {
     /// The token [default: for a hub on this machine WS_TOKEN, or one made with the development secret of the data
     /// directory]
     #[arg(
@@ -60,16 +67,19 @@ impl Target {
         let port: u16 = port.parse().map_err(|_| anyhow!("WS_PORT is {port:?}; it must be a port"))?;
         Ok(format!("ws://127.0.0.1:{port}/"))
     }
+}
 
-    fn token(&self, hub: &hub_client::Target) -> Result<String> {
+impl TokenFor {
+    /// The token for a hub at `host`; `shown` names the hub in errors.
+    pub fn find(&self, host: &str, shown: &str) -> Result<String> {
         if let Some(token) = self.token.as_ref().map(Secret::expose).filter(|token| !token.is_empty()) {
             return Ok(token.to_owned());
         }
-        if !is_here(hub) {
+        if !is_here(host) {
             bail!(
                 "no token for {}: WS_TOKEN and the development secret are for hubs on this machine only; give one with \
                  EVENT_HUB_TOKEN or --token",
-                hub.shown()
+                shown
             );
         }
         // It is the secret of a hub, which is here; a client's own token is EVENT_HUB_TOKEN.
@@ -93,7 +103,7 @@ impl Target {
 /// Connects, and says who it is.
 pub async fn connect(target: &Target) -> Result<Connection> {
     let hub = hub_client::Target::new(target.url()?).map_err(plain)?.connect_timeout(PATIENCE);
-    let token = target.token(&hub)?;
+    let token = target.token.find(hub.host(), &hub.shown().to_string())?;
     let connection = Connection::connect(&hub).await.map_err(explain)?;
     connection.authenticate(&token).await.map_err(plain)?;
     Ok(connection)
@@ -114,8 +124,8 @@ fn explain(error: hub_client::Error) -> anyhow::Error {
 }
 
 /// Whether a hub is on this machine. What is made with its secret must not go to another.
-fn is_here(hub: &hub_client::Target) -> bool {
-    hub.host() == "localhost" || hub.host().parse().is_ok_and(build::is_loopback)
+fn is_here(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(build::is_loopback)
 }
 
 /// A runtime for a command: one thread is enough.
@@ -134,13 +144,13 @@ mod tests {
     #[test]
     fn a_token_is_in_no_debug_output() {
         let token = Some(Secret::new("hunter2"));
-        let target = Target { url: None, token, data: PathBuf::new() };
+        let target = Target { url: None, token: TokenFor { token, data: PathBuf::new() } };
         assert!(!format!("{target:?}").contains("hunter2"));
     }
 
     #[test]
     fn only_this_machine_is_here() {
-        let is_here = |url: &str| is_here(&hub_client::Target::new(url).expect("a URL"));
+        let is_here = |url: &str| is_here(hub_client::Target::new(url).expect("a URL").host());
         for here in ["ws://127.0.0.1:8090/", "ws://localhost", "wss://[::1]:1/", "ws://127.9.9.9/x"] {
             assert!(is_here(here), "{here}");
         }

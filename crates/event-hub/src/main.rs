@@ -3,6 +3,7 @@
 mod client;
 mod commands;
 mod config;
+mod http;
 mod log;
 mod outbox;
 mod secret;
@@ -45,6 +46,8 @@ enum Command {
     Cluster(commands::cluster::Command),
     #[command(subcommand)]
     Outbox(commands::outbox::Command),
+    #[command(subcommand)]
+    Topics(commands::topics::Command),
     Doctor(commands::doctor::Args),
     #[command(subcommand)]
     Store(commands::store::Command),
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Policy(command) => commands::policy::run(&command),
         Command::Cluster(command) => commands::cluster::run(&command),
         Command::Outbox(command) => commands::outbox::run(&command),
+        Command::Topics(command) => commands::topics::run(&command),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Store(command) => commands::store::run(&command),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),

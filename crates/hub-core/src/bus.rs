@@ -8,7 +8,8 @@ use crate::cluster::{Cluster, ClusterConfig, Elsewhere, Owned, Owner};
 use crate::committer::here::Thread;
 use crate::committer::{Comparer, Left, Receipt, Target};
 use crate::config::{Config, TopicSettings, check_topics};
-use crate::engine::Engine;
+use crate::deletion::{self, DeletedTopic};
+use crate::engine::{By, Engine};
 use crate::group::options::GroupOptions;
 use crate::group::status::GroupStatus;
 use crate::metrics::Metrics;
@@ -133,6 +134,9 @@ impl BusBuilder {
             let makers = system::load(&engine, SystemTopic::Makers).await?;
             makers.iter().for_each(|entry| engine.learn_maker(entry));
         }
+        if image.topics.iter().any(|(name, _)| *name == SystemTopic::Deleted.name()) {
+            deletion::load(&engine).await?;
+        }
         engine.restore(image);
         let bus =
             Bus { inner: Arc::new(Inner { engine: engine.clone(), stopped: tokio::sync::OnceCell::new() }) };
@@ -176,10 +180,19 @@ fn start(engine: &Arc<Engine>) {
     // Ends with it.
     let (watching, to) = (engine.clone(), target.clone());
     engine.spawn(async move { watching.committer.watch(&to).await });
-    until_stopping(engine, |engine| async move { engine.committer.clear_up(&target).await });
+    until_stopping(engine, |engine| async move {
+        let revive = |name: &TopicName, bounds: Bounds| {
+            let is_left = bounds.last > engine.deletions.upto(name);
+            is_left.then(|| engine.topic(name, By::Hub).ok()).flatten()
+        };
+        engine.committer.clear_up(&target, revive).await;
+    });
     until_stopping(engine, |engine| async move { engine.saver.run(&engine).await });
     until_stopping(engine, |engine| async move { cleaner::run(&engine).await });
     until_stopping(engine, |engine| async move { quota::count_bytes(&engine).await });
+    if engine.cluster.is_none() {
+        until_stopping(engine, |engine| async move { deletion::resume(&engine).await });
+    }
     if engine.cluster.is_some() {
         until_stopping(engine, |engine| async move {
             if let Some(cluster) = &engine.cluster {
@@ -187,6 +200,7 @@ fn start(engine: &Arc<Engine>) {
             }
         });
         until_stopping(engine, |engine| async move { quota::follow_makers(&engine).await });
+        until_stopping(engine, |engine| async move { deletion::follow(&engine).await });
         let beating = engine.clone();
         engine.spawn(async move {
             if let Some(cluster) = &beating.cluster {
@@ -651,6 +665,37 @@ impl Bus {
     }
 
     // ---- housekeeping ----
+
+    /// Deletes a topic with its groups and the topics derived from it. Subscriptions with a group end; those without one stay, and
+    /// get what is published to the topic if it is created again.
+    ///
+    /// A topic that is created again continues the numbering of the deleted one, and ids of before are remembered for
+    /// [`Config::dedupe_window`]: resending one appends nothing.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// bus.publish("t", json!(1)).await?;
+    /// assert_eq!(bus.delete_topic("t").await?.events, 1);
+    /// assert!(!bus.has_topic("t"));
+    /// assert_eq!(bus.publish("t", json!(2)).await?.seq, 2);
+    /// # bus.stop().await }
+    /// ```
+    ///
+    /// # Errors
+    /// `bad_request` if there is no such topic, or it is derived from another one. `unavailable` if the store, or a hub that serves a
+    /// group of the topic, did not answer in time: the deletion may happen all the same, and asking again is safe.
+    pub async fn delete_topic(&self, topic: &str) -> Result<DeletedTopic> {
+        let name = TopicName::readable(topic)?;
+        if name.derived().is_some() {
+            return Err(Error::bad_request(format!(
+                "topic {name} is derived from {0}; it is deleted with {0}",
+                name.root()
+            )));
+        }
+        deletion::delete(self.engine(), &name).await
+    }
 
     /// Sets other settings of topics, for those that there are and those to come; the first pattern that matches a
     /// topic's name counts. Publishes that are on their way keep the durability they had; what a topic does not keep any

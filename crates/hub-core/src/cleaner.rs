@@ -2,6 +2,7 @@
 
 use crate::Millis;
 use crate::config::{DAY, TopicSettings};
+use crate::deletion;
 use crate::engine::Engine;
 use crate::position::refused;
 use crate::snapshot;
@@ -35,6 +36,7 @@ pub(crate) async fn run(engine: &Arc<Engine>) {
             stay = cluster.idle(engine).await;
         }
         pass.run(engine).await;
+        deletion::resume(engine).await;
         drop(std::mem::take(&mut stay));
     }
 }
@@ -51,7 +53,7 @@ impl Pass {
         let now = engine.clock.steady();
         for topic in engine.topics().chain(engine.system_topics()) {
             let (settings, last) = (topic.settings(), topic.last());
-            if !settings.needs_cleaning() {
+            if !settings.needs_cleaning() || topic.is_deleting() {
                 continue;
             }
             let before = self.cleaned.get(topic.name.as_str());

@@ -16,7 +16,9 @@ use queue::{Batch, Queue};
 use crate::Millis;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
-use crate::store::{Appended, Commit, Committed, Durability, EventStore, Record, StoreError, StoreResult};
+use crate::store::{
+    Appended, Bounds, Commit, Committed, Durability, EventStore, Record, StoreError, StoreResult,
+};
 use crate::topic::{TailBudget, Topic, Waiter};
 use hub_proto::{Draft, Error, Event, EventId, Result, TopicName};
 use parking_lot::{Condvar, Mutex};
@@ -337,7 +339,9 @@ impl Committer {
 
     /// Asks the store what became of commits that failed, for as long as it does not say. An event that was stored
     /// although its publisher got an error is an event: its readers get it now, not with the next one.
-    pub async fn clear_up(&self, target: &Target) {
+    ///
+    /// An event that was committed while its topic was deleted is an event, too: `revive` creates the topic again.
+    pub async fn clear_up(&self, target: &Target, revive: impl Fn(&TopicName, Bounds) -> Option<Arc<Topic>>) {
         loop {
             let Some(topic) = self.doubtful.lock().first_key_value().map(|(_, topic)| topic.clone()) else {
                 self.doubt.notified().await;
@@ -346,7 +350,10 @@ impl Committer {
             // Taken out first: a commit that fails from here on brings it back.
             self.doubtful.lock().remove(&topic.name);
             match target.store.bounds(&topic.name).await {
-                Ok(bounds) => topic.learn(bounds).into_iter().for_each(Waiter::wake),
+                Ok(bounds) => {
+                    let there = if topic.is_removed() { revive(&topic.name, bounds) } else { Some(topic) };
+                    there.into_iter().flat_map(|topic| topic.learn(bounds)).for_each(Waiter::wake);
+                }
                 Err(error) => {
                     tracing::warn!(topic = %topic.name, %error, "what a failed commit has stored is still unknown");
                     self.doubtful.lock().insert(topic.name.clone(), topic);
@@ -596,6 +603,9 @@ fn admit(events: Vec<StoreResult<Appended>>, topics: &[Arc<Topic>], target: &Tar
     let mut waiters = Vec::new();
     for (topic, events) in runs {
         topic.metrics.published.inc_by(events.len() as u64);
+        if topic.is_removed() {
+            doubtful.insert(topic.name.clone(), topic.clone());
+        }
         waiters.append(&mut target.tails.append(topic, events));
     }
     Admission { results, waiters, doubtful }

@@ -7,6 +7,7 @@ use crate::cluster::{Cluster, Owned, Stay, Tenure, not_owner};
 use crate::committer::{Committer, Pending, Receipt};
 use crate::config;
 use crate::config::{Config, TopicRules};
+use crate::deletion::{Deletions, being_deleted, topic_deleted};
 use crate::fan::Fans;
 use crate::group::Group;
 use crate::group::dispatch::MemberId;
@@ -16,7 +17,7 @@ use crate::quota::{Made, Quota, Quotas};
 use crate::saver::Saver;
 use crate::store::{Bounds, EventStore, Image, Record};
 use crate::system::{self, Notes, SystemEntry, SystemTopic};
-use crate::topic::{TailBudget, Topic};
+use crate::topic::{TailBudget, Topic, Waiter};
 use crate::topics::{Topics, Walk};
 use futures_core::future::BoxFuture;
 use hub_proto::{Code, Draft, Error, EventId, GroupName, IdGenerator, NewEvent, Result, TopicName};
@@ -35,6 +36,7 @@ pub(crate) struct Engine {
     pub metrics: Arc<Metrics>,
     pub quotas: Quotas,
     pub notes: Notes,
+    pub deletions: Deletions,
     pub committer: Committer,
     pub saver: Saver,
     pub tails: Arc<TailBudget>,
@@ -104,6 +106,7 @@ impl Engine {
             metrics: Arc::new(metrics),
             quotas: Quotas::default(),
             notes: Notes::default(),
+            deletions: Deletions::default(),
             committer: Committer::new(config.queue_bytes, config.publish_timeout),
             saver: Saver::default(),
             tails: Arc::new(TailBudget::new(config.tail_bytes)),
@@ -133,22 +136,19 @@ impl Engine {
     pub fn restore(self: &Arc<Self>, image: Image) {
         let now = self.now_unset();
         for (name, bounds) in image.topics {
-            if is_users(&name) {
-                self.user_topics.fetch_add(1, Relaxed);
+            let has_groups_left = self.deletions.has_groups_left(&name);
+            if bounds.last <= self.deletions.upto(&name) && bounds.last > 0 && !has_groups_left {
+                // It was deleted, and nothing was published to it since.
+                continue;
             }
-            self.insert(name, bounds);
+            self.insert(name, bounds).set_deleting(has_groups_left);
         }
         for mut stored in image.groups {
             // Whoever was subscribed when the hub went down has until now to come back.
             let record_dirty = stored.record.idle_since.is_none();
             stored.record.idle_since.get_or_insert(now);
             let name = stored.record.topic.clone();
-            let topic = self.find(&name).unwrap_or_else(|| {
-                if is_users(&name) {
-                    self.user_topics.fetch_add(1, Relaxed);
-                }
-                self.insert(name, Bounds::default())
-            });
+            let topic = self.find(&name).unwrap_or_else(|| self.insert(name, Bounds::default()));
             self.add_group(&Group::new(self.clone(), topic, stored, record_dirty));
         }
         self.fans.restore(self, image.subscriptions, now);
@@ -272,16 +272,15 @@ impl Engine {
         self.births.load(Relaxed)
     }
 
-    /// Counts one more topic of a user's making, or says that there is no room for it.
-    pub fn count_topic(&self) -> Result<()> {
+    /// Refuses one more topic of a user's if there is no room for it. Under the lock of [`Fans`].
+    pub fn check_topics(&self) -> Result<()> {
         let max = self.config.max_topics;
-        let counted =
-            self.user_topics.fetch_update(Relaxed, Relaxed, |count| (count < max).then_some(count + 1));
-        counted.map(drop).map_err(|_| {
-            Error::quota_exceeded(format!(
-                "there are {max} topics, which is the hub's limit; use an existing one"
-            ))
-        })
+        match self.user_topics.load(Relaxed) < max {
+            true => Ok(()),
+            false => Err(Error::quota_exceeded(format!(
+                "there are {max} topics, which is the hub's limit; use an existing one, or have one deleted"
+            ))),
+        }
     }
 
     /// Refuses groups on these topics, and `more` subscriptions, if there is no room for them.
@@ -365,12 +364,44 @@ impl Engine {
         let rules = self.rules.read();
         let settings = config::settings(&rules, &name);
         let number = self.births.fetch_add(1, Relaxed) + 1;
-        let topic = Arc::new(Topic::new(name, number, settings, metrics, bounds));
+        let deleted_upto = self.deletions.upto(&name);
+        let topic = Arc::new(Topic::new(name, number, settings, metrics, bounds, deleted_upto));
         if is_users(&topic.name) {
+            self.user_topics.fetch_add(1, Relaxed);
             self.quotas.add_topic(&topic.name);
         }
         self.topics.insert(&topic);
         topic
+    }
+
+    /// Drops a topic that was deleted. `tell_others`: who made it is forgotten by all hubs.
+    pub fn remove_topic(self: &Arc<Self>, topic: &Arc<Topic>, tell_others: bool) {
+        // Nothing is born meanwhile, so its name is free only when nothing of it is left.
+        let waiters = self.fans.still(|| {
+            if !self.topics.remove(topic) {
+                return Vec::new();
+            }
+            for group in topic.groups.read().values() {
+                // Another hub serves it by now, or will find it deleted.
+                group.delete(&topic_deleted(&topic.name));
+            }
+            let groups = std::mem::take(&mut *topic.groups.write());
+            for group in groups.values() {
+                self.uncount_group();
+                self.quotas.remove_group(&topic.name, group.maker.as_ref());
+            }
+            if is_users(&topic.name) {
+                self.user_topics.fetch_sub(1, Relaxed);
+                self.quotas.remove_topic(&topic.name, topic.counted().0);
+                let made = Made::Topic(topic.name.clone());
+                match tell_others {
+                    true => self.forget(&made),
+                    false => drop(self.quotas.forget(&made)),
+                }
+            }
+            topic.set_removed()
+        });
+        waiters.into_iter().for_each(Waiter::wake);
     }
 
     /// Other settings for the topics that there are and those to come.
@@ -406,6 +437,9 @@ impl Engine {
         self.check_running()?;
         event.check(self.config.max_payload)?;
         let topic = self.topic(&event.topic, By::User(subject))?;
+        if topic.is_deleting() {
+            return Err(being_deleted(&topic.name));
+        }
         if topic.is_full() {
             return Err(Error::quota_exceeded(format!(
                 "topic {} keeps as many bytes as a quota allows; have events removed or the quota raised",

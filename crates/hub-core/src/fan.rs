@@ -4,6 +4,7 @@
 //! time. So a covered topic without a group was born later, and its group starts at the beginning.
 
 use crate::Millis;
+use crate::deletion::being_deleted;
 use crate::engine::{By, Engine};
 use crate::group::dispatch::MemberId;
 use crate::group::mailbox::Mailbox;
@@ -14,7 +15,7 @@ use crate::store::{Bounds, GroupRecord, StoredGroup, SubscriptionRecord};
 use crate::topic::Topic;
 use hub_proto::{Code, Error, GroupName, Pattern, Result, TopicName};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
@@ -34,13 +35,18 @@ impl Cover {
         }
     }
 
-    /// The topics there are that it covers, by name. What lies between them is not looked at where that can be avoided.
+    /// The topics there are that it covers, by name, without those that are being deleted. What lies between them is not looked
+    /// at where that can be avoided.
     pub fn topics<'a>(&'a self, engine: &'a Engine) -> Box<dyn Iterator<Item = Arc<Topic>> + Send + 'a> {
         match self {
-            Self::Pattern(pattern) => {
-                Box::new(engine.walk(pattern.prefix()).filter(|topic| self.covers(&topic.name)))
-            }
-            Self::List(topics) => Box::new(topics.iter().filter_map(|name| engine.find(name))),
+            Self::Pattern(pattern) => Box::new(
+                engine
+                    .walk(pattern.prefix())
+                    .filter(|topic| self.covers(&topic.name) && !topic.is_deleting()),
+            ),
+            Self::List(topics) => Box::new(
+                topics.iter().filter_map(|name| engine.find(name)).filter(|topic| !topic.is_deleting()),
+            ),
         }
     }
 
@@ -108,6 +114,9 @@ impl Fan {
         if let Some(group) = topic.group(name) {
             return Ok(group);
         }
+        if topic.is_deleting() {
+            return Err(being_deleted(&topic.name));
+        }
         // Nobody decides when there are dead letters: who wants them gets all of them.
         if topic.name.derived().is_none() {
             let maker = engine.quotas.maker_of_driven(name);
@@ -122,7 +131,7 @@ impl Fan {
             driven: true,
             born: engine.find(&topic.name.dead_letter()).map_or(0, |dlq| dlq.last()),
         };
-        let stored = StoredGroup { record, state: GroupState::default() };
+        let stored = StoredGroup { record, state: GroupState::at(topic.deleted_upto) };
         let group = Group::new(engine.clone(), topic.clone(), stored, true);
         engine.add_group(&group);
         Ok(group)
@@ -190,7 +199,7 @@ impl Fans {
                 }
                 None => {
                     engine.quotas.check_topic(name, subject)?;
-                    engine.count_topic()?;
+                    engine.check_topics()?;
                     engine.remember(Made::Topic(name.clone()), subject);
                 }
             }
@@ -321,6 +330,13 @@ impl Fans {
         let inner = self.inner.lock();
         let mut fans = inner.fans.values().filter(|fan| fan.record.group == *group);
         fans.find(|fan| fan.cover.covers(topic)).map(|fan| fan.record.label.clone())
+    }
+
+    /// Members of subscriptions that drive the group on `topic`.
+    pub fn members_of(&self, topic: &TopicName, group: &GroupName) -> BTreeSet<MemberId> {
+        let inner = self.inner.lock();
+        let fans = inner.fans.values().filter(|fan| fan.record.group == *group && fan.cover.covers(topic));
+        fans.flat_map(|fan| fan.members.keys().copied()).collect()
     }
 
     /// Every member's subscription ends with `error`.

@@ -296,6 +296,16 @@ impl Quotas {
         inner.count(maker.as_ref(), Some(topic), |used| used.topics += 1);
     }
 
+    /// A topic is gone that kept so many bytes.
+    pub fn remove_topic(&self, topic: &TopicName, bytes: u64) {
+        let mut inner = self.inner.lock();
+        let maker = inner.maker(&Made::Topic(topic.clone()));
+        inner.count(maker.as_ref(), Some(topic), |used| {
+            used.topics = used.topics.saturating_sub(1);
+            used.stored_bytes = used.stored_bytes.saturating_sub(bytes);
+        });
+    }
+
     /// Counts a topic that is there for the rules about topics, which are new; one that is derived is no topic of anybody's.
     pub fn count_topic(&self, topic: &TopicName, groups: usize, bytes: u64) {
         let is_users = topic.derived().is_none();

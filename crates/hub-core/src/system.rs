@@ -23,16 +23,19 @@ pub enum SystemTopic {
     Makers,
     /// Tokens that were taken back.
     Revoked,
+    /// Topics that were deleted.
+    Deleted,
 }
 
 impl SystemTopic {
-    pub(crate) const ALL: [Self; 2] = [Self::Makers, Self::Revoked];
+    pub(crate) const ALL: [Self; 3] = [Self::Makers, Self::Revoked, Self::Deleted];
 
     /// Its name.
     pub fn name(self) -> TopicName {
         let name = match self {
             Self::Makers => "_hub.makers",
             Self::Revoked => "_hub.revoked",
+            Self::Deleted => "_hub.deleted",
         };
         TopicName::stored(name).expect("a name")
     }

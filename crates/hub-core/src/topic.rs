@@ -7,7 +7,7 @@ use crate::store::{Bounds, ReadLimit};
 use hub_proto::{Event, GroupName, TopicName};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// A topic: its tail, its groups.
@@ -26,10 +26,23 @@ pub(crate) struct Topic {
     full: AtomicBool,
     /// The bytes that it keeps, as last counted for quotas, and the seq up to which.
     counted: Mutex<(u64, u64)>,
+    /// Everything up to this seq was deleted before the topic was created again.
+    pub deleted_upto: u64,
+    /// A [`Life`].
+    life: AtomicU8,
     /// Commits of this hub that are under way.
     committing: AtomicUsize,
     /// One cleaner at a time: a snapshot is written in order.
     pub cleaning: tokio::sync::Mutex<()>,
+}
+
+/// Whether a topic is there, is being deleted, or is gone from memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
+#[repr(u8)]
+enum Life {
+    There,
+    Deleting,
+    Removed,
 }
 
 /// The newest events of a topic. Contiguous: the last one in `events` is `last`.
@@ -87,8 +100,10 @@ impl Topic {
         settings: TopicSettings,
         metrics: TopicMetrics,
         bounds: Bounds,
+        deleted_upto: u64,
     ) -> Self {
-        let tail = Tail { events: VecDeque::new(), last: bounds.last, waiting: Vec::new() };
+        let last = bounds.last.max(deleted_upto);
+        let tail = Tail { events: VecDeque::new(), last, waiting: Vec::new() };
         let (groups, cleaning) = (RwLock::default(), tokio::sync::Mutex::default());
         let relaxed = AtomicBool::new(settings.durability == TopicDurability::Interval);
         let settings = RwLock::new(Arc::new(settings));
@@ -103,6 +118,8 @@ impl Topic {
             tail: Mutex::new(tail),
             full: AtomicBool::new(false),
             counted: Mutex::default(),
+            deleted_upto,
+            life: AtomicU8::new(Life::There as u8),
             committing,
             cleaning,
         }
@@ -140,6 +157,27 @@ impl Topic {
 
     pub fn set_counted(&self, bytes: u64, last: u64) {
         *self.counted.lock() = (bytes, last);
+    }
+
+    /// Whether the topic is being deleted, or was: nothing is published to it, and no group is made on it.
+    pub fn is_deleting(&self) -> bool {
+        self.life.load(Relaxed) >= Life::Deleting as u8
+    }
+
+    pub fn set_deleting(&self, deleting: bool) {
+        self.life.store(if deleting { Life::Deleting } else { Life::There } as u8, Relaxed);
+    }
+
+    /// Whether the topic was deleted and is gone from memory. Another one of the same name may have taken its place.
+    pub fn is_removed(&self) -> bool {
+        self.life.load(Relaxed) == Life::Removed as u8
+    }
+
+    /// The topic is gone from memory. Answers those that waited for its next event.
+    pub fn set_removed(&self) -> Vec<Waiter> {
+        self.life.store(Life::Removed as u8, Relaxed);
+        self.trim(u64::MAX - 1);
+        std::mem::take(&mut self.tail.lock().waiting)
     }
 
     /// The highest seq committed.

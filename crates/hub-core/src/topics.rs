@@ -41,6 +41,17 @@ impl Topics {
         }
     }
 
+    /// Takes one out, unless another one of its name has taken its place.
+    pub fn remove(&self, topic: &Arc<Topic>) -> bool {
+        let mut inner = self.inner.write();
+        let is_there = inner.by_name.get(&topic.name).is_some_and(|there| Arc::ptr_eq(there, topic));
+        if is_there {
+            inner.by_name.remove(&topic.name);
+            inner.in_order.remove(&topic.name);
+        }
+        is_there
+    }
+
     /// Takes all of them out.
     pub fn clear(&self) -> Vec<Arc<Topic>> {
         let Inner { by_name, .. } = std::mem::take(&mut *self.inner.write());

@@ -7,6 +7,8 @@ mod bursts;
 mod cluster;
 #[path = "main/cut_off.rs"]
 mod cut_off;
+#[path = "main/deletion.rs"]
+mod deletion;
 #[path = "main/faults.rs"]
 mod faults;
 #[path = "main/groups.rs"]

@@ -15,8 +15,8 @@ use crate::writer::Writer;
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
 use hub_core::store::{
-    Bounds, CleanPolicy, Cleaned, Commit, CommitHere, Committed, EventStore, Health, Image, ReadLimit,
-    StoreError, StoreResult,
+    Bounds, CleanPolicy, Cleaned, Commit, CommitHere, Committed, Deleted, EventStore, Health, Image,
+    ReadLimit, StoreError, StoreResult, delete_by_cleaning,
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use parking_lot::Mutex;
@@ -335,6 +335,15 @@ impl EventStore for EmbeddedStore {
             cleaned
                 .unwrap_or_else(|error| Err(StoreError::Unavailable(format!("cleaning broke off: {error}"))))
         })
+    }
+
+    fn delete<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        upto: u64,
+        ids_since: Millis,
+    ) -> BoxFuture<'a, StoreResult<Deleted>> {
+        Box::pin(delete_by_cleaning(self, topic, upto, ids_since))
     }
 
     fn health(&self) -> Health {

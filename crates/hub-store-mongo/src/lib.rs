@@ -49,6 +49,7 @@ mod clean;
 mod clock;
 mod connect;
 mod db;
+mod deleted;
 mod document;
 mod error;
 mod groups;

@@ -1,9 +1,10 @@
 //! The port.
 
 use crate::append::Appender;
-use crate::clean::Cleaner;
+use crate::clean::{Cleaner, Purpose};
 use crate::connect;
 use crate::db::Db;
+use crate::deleted::{self, DeletedTopics};
 use crate::error::{ConnectError, Trouble};
 use crate::groups::GroupWriter;
 use crate::health::HealthBoard;
@@ -13,8 +14,8 @@ use crate::read::{self, Reader};
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
 use hub_core::store::{
-    Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Health, Image, ReadLimit, SharedStore,
-    StoreError, StoreResult,
+    Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, EventStore, Health, Image, ReadLimit,
+    SharedStore, StoreError, StoreResult,
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub(crate) struct Inner {
     pub groups: GroupWriter,
     reader: Reader,
     cleaner: Cleaner,
+    deleted: DeletedTopics,
     health: Arc<HealthBoard>,
     probe: Probe,
 }
@@ -51,6 +53,7 @@ impl MongoStore {
             groups: GroupWriter::new(db.clone()),
             reader: Reader::new(db.clone()),
             cleaner: Cleaner::new(db.clone(), options.clean_delay),
+            deleted: DeletedTopics::default(),
             health: Arc::default(),
             probe: Probe::default(),
             db,
@@ -87,6 +90,14 @@ impl Inner {
             self.health.takes_writes();
         }
         self.noted(answer)
+    }
+
+    async fn delete(&self, topic: &TopicName, upto: u64, ids_since: Millis) -> Result<Deleted, Trouble> {
+        let removed = deleted::mark(&self.db, topic, upto).await?;
+        self.deleted.learn(topic, upto);
+        let everything = CleanPolicy::everything(upto, ids_since);
+        self.cleaner.clean(topic, Purpose::Deletion, &everything, &self.appender).await?;
+        Ok(Deleted { removed, is_complete: deleted::is_removed(&self.db, topic, upto).await? })
     }
 
     async fn commit(&self, commit: Commit) -> Committed {
@@ -127,7 +138,7 @@ impl EventStore for MongoStore {
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {
         Box::pin(async move {
-            let (image, saved) = self.inner.noted(read::image(&self.inner.db).await)?;
+            let (image, saved) = self.inner.noted(read::image(&self.inner.db, &self.inner.deleted).await)?;
             self.inner.groups.learn(saved);
             Ok(image)
         })
@@ -139,11 +150,15 @@ impl EventStore for MongoStore {
         after: u64,
         limit: ReadLimit,
     ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
+        let after = after.max(self.inner.deleted.upto(topic));
         Box::pin(async move { self.inner.noted(self.inner.reader.read(topic, after, limit).await) })
     }
 
     fn bounds<'a>(&'a self, topic: &'a TopicName) -> BoxFuture<'a, StoreResult<Bounds>> {
-        Box::pin(async move { self.inner.noted(read::bounds(&self.inner.db, topic).await) })
+        Box::pin(async move {
+            let bounds = self.inner.noted(read::bounds(&self.inner.db, topic).await)?;
+            Ok(self.inner.deleted.visible(topic, bounds))
+        })
     }
 
     fn seq_of<'a>(&'a self, topic: &'a TopicName, id: EventId) -> BoxFuture<'a, StoreResult<Option<u64>>> {
@@ -151,7 +166,10 @@ impl EventStore for MongoStore {
     }
 
     fn seq_before<'a>(&'a self, topic: &'a TopicName, time: Millis) -> BoxFuture<'a, StoreResult<u64>> {
-        Box::pin(async move { self.inner.noted(read::seq_before(&self.inner.db, topic, time).await) })
+        Box::pin(async move {
+            let seq = self.inner.noted(read::seq_before(&self.inner.db, topic, time).await)?;
+            Ok(seq.max(self.inner.deleted.upto(topic)))
+        })
     }
 
     fn newest<'a>(
@@ -159,7 +177,11 @@ impl EventStore for MongoStore {
         topic: &'a TopicName,
         keys: &'a [Key],
     ) -> BoxFuture<'a, StoreResult<Vec<Option<Arc<Event>>>>> {
-        Box::pin(async move { self.inner.noted(read::newest(&self.inner.db, topic, keys).await) })
+        Box::pin(async move {
+            let newest = self.inner.noted(read::newest(&self.inner.db, topic, keys).await)?;
+            let deleted = self.inner.deleted.upto(topic);
+            Ok(newest.into_iter().map(|event| event.filter(|event| event.seq() > deleted)).collect())
+        })
     }
 
     fn newest_page<'a>(
@@ -169,12 +191,27 @@ impl EventStore for MongoStore {
         limit: ReadLimit,
     ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
         let inner = &self.inner;
-        Box::pin(async move { inner.noted(inner.db.calls(read::page(&inner.db, topic, after, limit)).await) })
+        let deleted = inner.deleted.upto(topic);
+        Box::pin(async move {
+            inner.noted(inner.db.calls(read::page(&inner.db, topic, after, deleted, limit)).await)
+        })
     }
 
     fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {
-        let Inner { cleaner, appender, .. } = &*self.inner;
-        Box::pin(async move { self.inner.noted(cleaner.clean(topic, &policy, appender).await) })
+        let Inner { cleaner, appender, deleted, .. } = &*self.inner;
+        Box::pin(async move {
+            let cleaned = self.inner.noted(cleaner.clean(topic, Purpose::Upkeep, &policy, appender).await)?;
+            Ok(Cleaned { bounds: deleted.visible(topic, cleaned.bounds), ..cleaned })
+        })
+    }
+
+    fn delete<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        upto: u64,
+        ids_since: Millis,
+    ) -> BoxFuture<'a, StoreResult<Deleted>> {
+        Box::pin(async move { self.inner.noted(self.inner.delete(topic, upto, ids_since).await) })
     }
 
     fn health(&self) -> Health {

@@ -3,6 +3,7 @@
 //! ```text
 //! { _id: topic,
 //!   clean_floor,            whatever is missing of the log is at or below this seq
+//!   deleted,                everything up to this seq was deleted with its topic
 //!   removed: {events, bytes},
 //!   dedupe: {v7, other},    the youngest UUID v7 that is in `dedupe`, in ms, and whether others are
 //!   compacted, buried }     how far the compactor has come, with values and with tombstones
@@ -20,6 +21,7 @@ use mongodb::bson::{Bson, Document, doc};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
     pub clean_floor: u64,
+    pub deleted: u64,
     pub removed_events: u64,
     pub removed_bytes: u64,
     pub ids: Ids,
@@ -73,6 +75,7 @@ impl Cleaned {
         let removed_number = |name| removed.map_or(0, |removed| number(removed, name));
         Self {
             clean_floor: number(document, "clean_floor"),
+            deleted: number(document, "deleted"),
             removed_events: removed_number("events"),
             removed_bytes: removed_number("bytes"),
             ids: Ids {

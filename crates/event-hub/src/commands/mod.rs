@@ -11,6 +11,7 @@ pub mod serve;
 pub mod store;
 pub mod subscribe;
 pub mod token;
+pub mod topics;
 
 use anyhow::{Context, bail};
 use hub_store_embedded::disk::RealDisk;

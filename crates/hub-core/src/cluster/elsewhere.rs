@@ -20,13 +20,18 @@ pub struct Elsewhere {
 }
 
 impl Cluster {
+    /// The groups on these topics, as they were last saved, served by any hub or by none.
+    pub async fn stored_groups(&self, topics: &[TopicName]) -> StoreResult<Vec<StoredGroup>> {
+        self.in_time(self.shared.groups(Some(topics))).await
+    }
+
     /// The groups that are not served here, by topic and name; of one topic if asked for.
     pub async fn elsewhere(&self, engine: &Engine, topics: &[TopicName]) -> StoreResult<Vec<Elsewhere>> {
         let owners: HashMap<String, HubId> = {
             let owners = self.in_time(self.shared.owners()).await?;
             owners.into_iter().filter_map(|(name, owner)| Some((name, owner.hub?))).collect()
         };
-        let stored = self.in_time(self.shared.groups(Some(topics))).await?;
+        let stored = self.stored_groups(topics).await?;
         let peers = self.peers.lock();
         let shown = |StoredGroup { record, state }: StoredGroup| {
             let topic = engine.find(&record.topic);

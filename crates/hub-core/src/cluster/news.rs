@@ -110,6 +110,10 @@ impl Cluster {
     /// Asks for the tails of all topics: there may be new ones.
     pub async fn ask(&self, engine: &Arc<Engine>) -> StoreResult<()> {
         for (name, last) in self.in_time(self.shared.tails(None)).await? {
+            if last <= engine.deletions.upto(&name) && engine.find(&name).is_none() {
+                // Only what was deleted is left of it.
+                continue;
+            }
             let Ok(topic) = engine.topic(&name, By::Hub) else { continue };
             learn(&topic, last);
         }
@@ -144,6 +148,9 @@ fn learn(topic: &Topic, last: u64) {
 
 /// Brings what others have committed into the tail of a topic.
 async fn catch_up(engine: Arc<Engine>, name: TopicName, seq: u64) {
+    if seq <= engine.deletions.upto(&name) {
+        return;
+    }
     let Ok(topic) = engine.topic(&name, By::Hub) else { return };
     for _ in 0..3 {
         if topic.last() >= seq || !topic.is_committing() {

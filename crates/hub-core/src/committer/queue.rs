@@ -218,7 +218,7 @@ mod tests {
         fn new() -> Self {
             let name = TopicName::parse("t").unwrap();
             let metrics = Metrics::default().topic(&name);
-            let topic = Topic::new(name, 1, TopicSettings::default(), metrics, Bounds::default());
+            let topic = Topic::new(name, 1, TopicSettings::default(), metrics, Bounds::default(), 0);
             Self { queue: Queue::default(), room: Arc::new(Semaphore::new(1 << 30)), topic: Arc::new(topic) }
         }
 

@@ -369,8 +369,14 @@ impl Group {
 
     /// The group is no more; its members' subscriptions end with `error`.
     pub fn delete(&self, error: &Error) {
+        self.delete_with(error, |_| false);
+    }
+
+    /// The group is no more. What members held is given back. Their subscriptions end with `error`, but for members that
+    /// `stay`: their subscription covers other topics, too.
+    pub fn delete_with(&self, error: &Error, stay: impl Fn(MemberId) -> bool) {
         self.inner.lock().deleted = true;
-        self.end_members(error);
+        self.remove_members(error, stay);
     }
 
     /// Another hub has the group now: its members' subscriptions end with `error`. What they hold stays theirs, to be
@@ -388,12 +394,18 @@ impl Group {
 
     /// The members' subscriptions end with `error`, and what they held is given back.
     pub fn end_members(&self, error: &Error) {
+        self.remove_members(error, |_| false);
+    }
+
+    fn remove_members(&self, error: &Error, stay: impl Fn(MemberId) -> bool) {
         let mut inner = self.inner.lock();
         for (id, slot) in std::mem::take(&mut inner.members) {
             let released = inner.disp.leave(id, false, 0);
             self.metrics.inflight.dec_by(released as i64);
             slot.mailbox.release(released);
-            slot.mailbox.end(error.clone());
+            if !stay(id) {
+                slot.mailbox.end(error.clone());
+            }
         }
         drop(inner);
         self.wake.notify_one();

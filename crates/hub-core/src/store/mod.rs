@@ -273,6 +273,13 @@ pub struct CleanPolicy {
     pub ids_since: Millis,
 }
 
+impl CleanPolicy {
+    /// Keeps nothing up to a seq.
+    pub fn everything(upto: u64, ids_since: Millis) -> Self {
+        Self { committed_before: Some(Millis::MAX), keep_above: Some(upto), ids_since, ..Self::default() }
+    }
+}
+
 /// What cleaning did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
@@ -280,6 +287,29 @@ pub struct Cleaned {
     pub removed: u64,
     /// The extent afterwards.
     pub bounds: Bounds,
+}
+
+/// What [`EventStore::delete`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// Events that readers do not see any more.
+    pub removed: u64,
+    /// Nothing is left to be removed; else the call has to be repeated later.
+    pub is_complete: bool,
+}
+
+/// [`EventStore::delete`] for a store whose [`clean`](EventStore::clean) hides and removes at once.
+///
+/// # Errors
+/// Those of `clean`.
+pub async fn delete_by_cleaning(
+    store: &dyn EventStore,
+    topic: &TopicName,
+    upto: u64,
+    ids_since: Millis,
+) -> StoreResult<Deleted> {
+    let cleaned = store.clean(topic, CleanPolicy::everything(upto, ids_since)).await?;
+    Ok(Deleted { removed: cleaned.removed, is_complete: true })
 }
 
 /// Everything a hub needs to know to start.
@@ -372,6 +402,16 @@ pub trait EventStore: Send + Sync + 'static {
 
     /// Removes what `policy` does not keep; readers go on meanwhile. May do a part and be called again.
     fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>>;
+
+    /// Removes every event of a topic up to `upto`. From the answer on no read by this store has one of them, also after a restart.
+    /// The numbering continues above the highest seq ever given, and ids are remembered as [`CleanPolicy::ids_since`] says. Calling
+    /// it again changes nothing more; each hub on a shared store calls it for itself.
+    fn delete<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        upto: u64,
+        ids_since: Millis,
+    ) -> BoxFuture<'a, StoreResult<Deleted>>;
 
     /// How the store is doing. Cheap, may be called at any time, also while a commit is under way and after
     /// [`close`](Self::close), and never waits for the disk. A store that can say nothing about itself is well; one

@@ -9,7 +9,7 @@ mod watch;
 
 pub use by_id::{ById, Handed};
 pub use handler::Running;
-pub(crate) use structure::{Doomed, delete};
+pub(crate) use structure::{Doomed, delete, delete_groups_of};
 pub use subscription::Subscription;
 pub use watch::{Watch, Watched};
 

@@ -1,6 +1,7 @@
 //! Making, changing and deleting groups and subscriptions. Stored before anybody joins.
 
 use crate::Millis;
+use crate::deletion::{being_deleted, topic_deleted};
 use crate::engine::Engine;
 use crate::fan::{Cover, Fan};
 use crate::group::dispatch::MemberId;
@@ -13,7 +14,7 @@ use crate::quota::Made;
 use crate::store::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
 use crate::topic::Topic;
 use hub_proto::{Error, GroupName, Result, TopicName, shown};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Groups that are stored with one commit: others' events wait for it.
@@ -64,6 +65,9 @@ impl Joining {
         let _turn = self.engine.structure.lock().await;
         if let Some(group) = topic.group(name) {
             return self.adapt(&group);
+        }
+        if topic.is_deleting() {
+            return Err(being_deleted(&topic.name));
         }
         self.engine.check_groups(self.subject.as_deref(), &[&topic.name], 0)?;
         let options = self.request.over(&GroupOptions::default());
@@ -374,11 +378,50 @@ async fn write_gone(engine: &Arc<Engine>, mut records: Vec<Record>, groups: &[Ar
     written
 }
 
+/// Deletes all groups on these topics that this hub owns, those that subscriptions drive included. Answers how many.
+pub(crate) async fn delete_groups_of(engine: &Arc<Engine>, topics: &[TopicName]) -> Result<usize> {
+    let on_topics = || {
+        let topics = topics.iter().filter_map(|name| engine.find(name));
+        topics.flat_map(|topic| topic.groups.read().values().cloned().collect::<Vec<_>>())
+    };
+    // Names are not given up while their groups are deleted. A name that was lost is its new owner's matter.
+    let mut stays = BTreeMap::new();
+    for name in on_topics().map(|group| group.name.clone()).collect::<BTreeSet<_>>() {
+        if let Ok(stay) = engine.own(&name).await {
+            stays.insert(name, stay);
+        }
+    }
+    let _turn = engine.structure.lock().await;
+    let _held = engine.saver.hold().await;
+    let owned: Vec<_> =
+        on_topics().filter(|group| stays.contains_key(&group.name) && !group.tenure.is_lost()).collect();
+    for group in &owned {
+        group.go(false);
+    }
+    let mut count = 0;
+    for chunk in owned.chunks(COMMITTED_GROUPS) {
+        write_gone(engine, Vec::new(), chunk).await?;
+        for group in chunk {
+            forget(engine, group);
+            // Members of a pattern or a list go on with their other topics.
+            let members = engine.fans.members_of(&group.topic.name, &group.name);
+            group.delete_with(&topic_deleted(&group.topic.name), |member| members.contains(&member));
+        }
+        count += chunk.len();
+    }
+    Ok(count)
+}
+
 fn remove(engine: &Arc<Engine>, groups: &[Arc<Group>]) -> usize {
     for group in groups {
-        engine.remove_group(group);
-        engine.forget(&Made::Group(group.topic.name.clone(), group.name.clone()));
+        forget(engine, group);
         group.delete(&deleted(&group.name));
     }
     groups.len()
+}
+
+/// Takes a group out of its topic, and forgets the subject that made it.
+fn forget(engine: &Arc<Engine>, group: &Group) {
+    engine.remove_group(group);
+    engine.forget(&Made::Group(group.topic.name.clone(), group.name.clone()));
 }

@@ -129,7 +129,10 @@ impl Watch {
             }
             self.ready.extend(self.signal.ready.lock().drain(..));
             let born = std::mem::take(&mut *self.signal.born.lock());
-            born.into_iter().for_each(|topic| self.add(topic, 0));
+            born.into_iter().for_each(|topic| {
+                let pos = topic.deleted_upto;
+                self.add(topic, pos);
+            });
             match self.ready.front().copied() {
                 Some(at) => {
                     let more = self.fill(at).await?;
@@ -158,18 +161,28 @@ impl Watch {
     }
 
     fn add(&mut self, topic: Arc<Topic>, pos: u64) {
-        let (at, signal) = (self.feeds.len(), self.signal.clone());
+        // A topic that was deleted makes room for the one that takes its place.
+        let removed = self.feeds.iter().position(|feed| feed.topic.is_removed());
+        let (at, signal) = (removed.unwrap_or(self.feeds.len()), self.signal.clone());
         let wake = Arc::new(move || {
             signal.ready.lock().push(at);
             signal.notify.notify_one();
         });
-        self.feeds.push(Feed { topic, pos, live: false, wake });
+        let feed = Feed { topic, pos, live: false, wake };
+        match at < self.feeds.len() {
+            true => self.feeds[at] = feed,
+            false => self.feeds.push(feed),
+        }
         self.ready.push_back(at);
     }
 
     /// Queues what comes next in a feed; false if it has nothing and will say when it does.
     async fn fill(&mut self, at: usize) -> Result<bool> {
         let feed = &mut self.feeds[at];
+        if feed.topic.is_removed() {
+            // When the topic is created again, it is told of like any new one.
+            return Ok(false);
+        }
         let last = feed.topic.last();
         let mut block = VecDeque::new();
         let waiter = || Some(Waiter::Watch(Arc::downgrade(&feed.wake)));

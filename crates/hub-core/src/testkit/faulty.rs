@@ -3,7 +3,7 @@
 use super::faulty_shared::FaultyShared;
 use crate::Millis;
 use crate::store::{
-    Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, EventStore, Health, Image, ReadLimit,
+    Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, EventStore, Health, Image, ReadLimit,
     SharedStore, StoreError, StoreResult,
 };
 use futures_core::future::BoxFuture;
@@ -56,7 +56,7 @@ impl FaultyStore {
     }
 
     /// From now on `script` is asked about every call, by its name: `commit`, `load`, `read`, `bounds`, `seq_of`,
-    /// `seq_before`, `newest`, `newest_page`, `clean`, and those of [`Shared`](crate::store::Shared) and of its news (`next`).
+    /// `seq_before`, `newest`, `newest_page`, `clean`, `delete`, and those of [`Shared`](crate::store::Shared) and of its news (`next`).
     pub fn script(&self, script: impl FnMut(&str) -> Option<Fault> + Send + 'static) {
         *self.script.lock() = Box::new(script);
     }
@@ -198,6 +198,22 @@ impl EventStore for FaultyStore {
         limit: ReadLimit,
     ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
         self.reading("newest_page", move |store| store.newest_page(topic, after, limit))
+    }
+
+    fn delete<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        upto: u64,
+        ids_since: Millis,
+    ) -> BoxFuture<'a, StoreResult<Deleted>> {
+        match self.fault("delete") {
+            Some(Fault::Refuse) => Box::pin(std::future::ready(Err(failure("delete")))),
+            Some(Fault::LoseAnswer) => Box::pin(async move {
+                self.inner.delete(topic, upto, ids_since).await?;
+                Err(failure("delete"))
+            }),
+            Some(Fault::Delay(_) | Fault::Stall(_)) | None => self.inner.delete(topic, upto, ids_since),
+        }
     }
 
     fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {

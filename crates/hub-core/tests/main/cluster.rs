@@ -1,5 +1,7 @@
 //! Several hubs over one store.
 
+#[path = "cluster/deletion.rs"]
+mod deletion;
 #[path = "cluster/moving.rs"]
 mod moving;
 #[path = "cluster/ownership.rs"]

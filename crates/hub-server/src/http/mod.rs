@@ -66,7 +66,7 @@ impl Hub {
             .route("/lag", get(cursors::lag))
             // Only an export is worth compressing, and has nothing in it that an attacker could guess by its length.
             .route("/export", get(export::export).layer(CompressionLayer::new()))
-            .route("/topics", get(topics::topics))
+            .route("/topics", get(topics::topics).delete(topics::delete))
             .route("/groups", get(groups::groups).delete(groups::delete))
             .route("/groups/seek", post(seek::seek))
             .route("/hubs", get(hubs::hubs))

@@ -1,6 +1,7 @@
-//! `GET /topics`: which topics there are, and how large.
+//! `/topics`: which topics there are, and how large; deleting one.
 
 use super::auth::Caller;
+use super::cursors::exists;
 use super::error::{Answer, in_time};
 use super::page::{self, Page};
 use super::query::Params;
@@ -8,9 +9,13 @@ use super::visible::Visible;
 use crate::Hub;
 use crate::acl::{Action, Target};
 use crate::limits::Work;
+use axum::Json;
 use axum::extract::{RawQuery, State};
+use axum::response::IntoResponse;
+use hub_core::DeletedTopic;
 use hub_proto::TopicName;
 use serde::Serialize;
+use serde_json::json;
 use std::sync::Arc;
 
 /// One topic.
@@ -78,4 +83,18 @@ pub(super) async fn topics(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     caller.owe(Work { topics: visible.looked_at(), groups: topics.len(), bytes: 0 });
     let entries = topics.len();
     page::answer(Topics { topics, next }, entries).await
+}
+
+/// `DELETE /topics?topic=`: deletes a topic with its groups and the topics derived from it.
+pub(super) async fn delete(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
+    let params = Params::read(query.as_deref(), &["topic"])?;
+    let topic = params.topic()?;
+    caller.take_one()?;
+    caller.must(Action::Admin, Target::Topic(&topic), None)?;
+    exists(hub.bus(), &topic)?;
+    let DeletedTopic { topics, groups, events } = in_time(hub.bus().delete_topic(&topic)).await?;
+    caller.owe(Work { topics, groups, bytes: 0 });
+    tracing::info!(%topic, topics, groups, events, "topic deleted");
+    let deleted = json!({ "topics": topics, "groups": groups, "events": events });
+    Ok(Json(json!({ "topic": topic, "deleted": deleted })).into_response())
 }

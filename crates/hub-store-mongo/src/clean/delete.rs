@@ -4,6 +4,7 @@ use super::plan::Plan;
 use crate::db::Db;
 use crate::document::{place, signed};
 use crate::error::Trouble;
+use crate::topics::Cleaned;
 use hub_core::store::RangeSet;
 use hub_proto::TopicName;
 use mongodb::ClientSession;
@@ -106,7 +107,11 @@ async fn transact(
 ) -> Result<(u64, u64), Trouble> {
     session.start_transaction().with_options(db.transaction()).await?;
     let filter = block.filter(topic);
-    let (mut events, mut bytes) = (0_u64, 0_u64);
+    let of_topic = doc! { "_id": topic.as_str() };
+    let marked = db.topics.find_one(of_topic.clone()).session(&mut *session).await?;
+    // What was deleted with its topic is counted already.
+    let deleted = marked.as_ref().map_or(0, |marked| Cleaned::of(marked).deleted);
+    let (mut found, mut events, mut bytes) = (0_u64, 0_u64, 0_u64);
     let mut cursor = db
         .events
         .find(filter.clone())
@@ -115,17 +120,19 @@ async fn transact(
         .session(&mut *session)
         .await?;
     while cursor.advance(session).await? {
-        events += 1;
-        bytes += place(topic, cursor.current())?.size;
+        let place = place(topic, cursor.current())?;
+        found += 1;
+        if place.seq > deleted {
+            events += 1;
+            bytes += place.size;
+        }
+    }
+    if found > 0 {
+        db.events.delete_many(filter).session(&mut *session).await?;
     }
     if events > 0 {
-        db.events.delete_many(filter).session(&mut *session).await?;
         let count = doc! { "$inc": { "removed.events": signed(events), "removed.bytes": signed(bytes) } };
-        db.topics
-            .update_one(doc! { "_id": topic.as_str() }, count)
-            .upsert(true)
-            .session(&mut *session)
-            .await?;
+        db.topics.update_one(of_topic, count).upsert(true).session(&mut *session).await?;
     }
     loop {
         match session.commit_transaction().await {

@@ -38,7 +38,16 @@ use tokio::sync::Mutex;
 pub struct Cleaner {
     db: Db,
     delay: Duration,
-    topics: parking_lot::Mutex<HashMap<TopicName, Arc<Mutex<Plans>>, RandomState>>,
+    plans: parking_lot::Mutex<HashMap<(TopicName, Purpose), Arc<Mutex<Plans>>, RandomState>>,
+}
+
+/// What plans are for. Those of one purpose do not disturb those of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// Retention and compaction of a topic that is there.
+    Upkeep,
+    /// Removing what was deleted with its topic.
+    Deletion,
 }
 
 /// What is planned for one topic, oldest first.
@@ -68,7 +77,7 @@ impl Rules {
 
 impl Cleaner {
     pub fn new(db: Db, delay: Duration) -> Self {
-        Self { db, delay, topics: parking_lot::Mutex::default() }
+        Self { db, delay, plans: parking_lot::Mutex::default() }
     }
 
     /// Plans what `policy` does not keep, and deletes what was planned long enough ago. A cleaner that hardly waits holds
@@ -76,10 +85,11 @@ impl Cleaner {
     pub async fn clean(
         &self,
         topic: &TopicName,
+        purpose: Purpose,
         policy: &CleanPolicy,
         appender: &Appender,
     ) -> Result<Cleaned, Trouble> {
-        let plans = self.topics.lock().entry(topic.clone()).or_default().clone();
+        let plans = self.plans.lock().entry((topic.clone(), purpose)).or_default().clone();
         // One at a time per topic: plans build on each other.
         let mut plans = plans.lock().await;
         let rules = Rules::of(policy);

@@ -172,7 +172,7 @@ impl Planner<'_> {
         let planned = self.bytes + self.waiting.iter().map(|plan| plan.bytes).sum::<u64>();
         let kept = self.tail.end.saturating_sub(cleaned.removed_bytes).saturating_sub(planned);
         let mut excess = kept.saturating_sub(max);
-        let mut after = 0;
+        let mut after = cleaned.deleted;
         while excess > 0 && after < self.reach {
             let next = doc! { "topic": self.topic.as_str(), "seq": { "$gt": signed(after), "$lte": signed(self.reach) } };
             let found = self.find(next, doc! { "_id": 0, "seq": 1, "size": 1 }, LOOKED_AT).await?;

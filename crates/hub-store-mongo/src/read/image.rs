@@ -2,6 +2,7 @@
 
 use super::extent::extent;
 use crate::db::Db;
+use crate::deleted::DeletedTopics;
 use crate::error::Trouble;
 use crate::groups::{self, Address, Kind, Saved};
 use crate::schema::SCHEMA;
@@ -17,7 +18,7 @@ use mongodb::bson::{Document, doc};
 /// Reads what is stored about topics, groups and subscriptions, and what later saves are based on.
 ///
 /// In a fresh session: a hub that starts after an election must not miss what was acknowledged before it.
-pub async fn image(db: &Db) -> Result<(Image, Vec<(Address, Saved)>), Trouble> {
+pub async fn image(db: &Db, deleted: &DeletedTopics) -> Result<(Image, Vec<(Address, Saved)>), Trouble> {
     let mut session = db.fresh_session().await?;
     let firsts = ends(db, &mut session, 1).await?;
     let lasts = ends(db, &mut session, -1).await?;
@@ -37,7 +38,9 @@ pub async fn image(db: &Db) -> Result<(Image, Vec<(Address, Saved)>), Trouble> {
         // One that was born between the two looks has lost nothing yet.
         let first = firsts.get(topic.as_str()).copied().unwrap_or(1).min(last);
         let cleaned = cleaned.get(topic.as_str()).cloned().unwrap_or_default();
+        deleted.learn(&topic, cleaned.deleted);
         let bounds = extent(first, last, number(found, "committed"), number(found, "end"), &cleaned);
+        let bounds = deleted.visible(&topic, bounds);
         image.topics.push((topic, bounds));
     }
     let everything = doc! { "group": { "$exists": true } };

@@ -4,7 +4,7 @@
 //! goes by.
 
 use crate::db::Db;
-use crate::document;
+use crate::document::{self, signed};
 use crate::error::Trouble;
 use foldhash::fast::RandomState;
 use futures_util::StreamExt;
@@ -41,11 +41,12 @@ async fn one(db: &Db, topic: &TopicName, key: &Key) -> Result<Option<Arc<Event>>
     }
 }
 
-/// The newest records of all keys after `after`, in byte order, tombstones left out.
+/// The newest records of all keys after `after`, in byte order, tombstones and what was deleted left out.
 pub async fn page(
     db: &Db,
     topic: &TopicName,
     after: Option<&str>,
+    deleted: u64,
     limit: ReadLimit,
 ) -> Result<Vec<Arc<Event>>, Trouble> {
     let mut events = Vec::new();
@@ -57,7 +58,8 @@ pub async fn page(
             Some(last) => doc! { "$gt": &**last },
             None => doc! { "$gte": "" },
         };
-        let find = db.events.find(doc! { "topic": topic.as_str(), "key": range });
+        let find =
+            db.events.find(doc! { "topic": topic.as_str(), "key": range, "seq": { "$gt": signed(deleted) } });
         let find = find.sort(doc! { "key": 1, "seq": -1 }).batch_size(super::batch_size(limit));
         let mut cursor = find.batch().await?;
         let mut older = 0;

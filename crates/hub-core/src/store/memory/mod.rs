@@ -9,8 +9,8 @@ mod shared;
 use self::log::Log;
 use self::shared::Common;
 use super::{
-    Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, Durability, EventStore, Image, ReadLimit,
-    Record, SharedStore, StoreResult, StoredGroup, SubscriptionRecord,
+    Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, Durability, EventStore, Image,
+    ReadLimit, Record, SharedStore, StoreResult, StoredGroup, SubscriptionRecord, delete_by_cleaning,
 };
 use crate::Millis;
 use crate::group::state::GroupState;
@@ -194,6 +194,15 @@ impl EventStore for MemoryStore {
 
     fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {
         done(self.with_log(topic, |log| log.clean(policy)))
+    }
+
+    fn delete<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        upto: u64,
+        ids_since: Millis,
+    ) -> BoxFuture<'a, StoreResult<Deleted>> {
+        Box::pin(delete_by_cleaning(self, topic, upto, ids_since))
     }
 
     fn shared(&self) -> Option<SharedStore> {

@@ -5,6 +5,7 @@ pub(super) mod coalesce;
 pub(super) mod compaction;
 pub(super) mod cursor;
 pub(super) mod dead_letters;
+pub(super) mod deletion;
 pub(super) mod derived;
 pub(super) mod expiry;
 pub(super) mod filters;

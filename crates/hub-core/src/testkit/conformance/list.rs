@@ -64,6 +64,12 @@ macro_rules! conformance_list {
                 cleaning_twice_changes_nothing_more,
                 cleaning_concerns_one_topic,
             }
+            port::delete [Reopen] {
+                no_read_has_what_was_deleted,
+                what_came_after_it_stays,
+                it_stays_deleted_when_the_store_is_opened_again,
+                its_ids_are_remembered,
+            }
             port::records [] {
                 a_group_is_loaded_as_it_was_written,
                 progress_brings_a_group_forward,
@@ -173,6 +179,16 @@ macro_rules! conformance_list {
                 a_group_made_anew_buries_anew,
                 a_reason_is_cut_between_characters,
                 a_group_goes_on_after_a_dead_letter,
+            }
+            bus::deletion [Reopen] {
+                a_topic_goes_with_its_groups_and_what_is_derived_from_it,
+                a_deletion_survives_a_restart,
+                a_topic_that_is_created_again_begins_empty_and_continues_the_numbering,
+                an_id_of_before_the_deletion_is_not_resurrected,
+                a_subscription_with_a_group_ends_and_one_to_a_pattern_goes_on,
+                a_watcher_goes_on_with_the_topic_that_is_created_again,
+                a_derived_topic_and_an_unknown_one_are_refused,
+                a_snapshot_begins_anew_with_its_topic,
             }
             bus::derived [] {
                 nobody_publishes_to_a_derived_topic,

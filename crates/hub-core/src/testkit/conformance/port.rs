@@ -2,6 +2,7 @@
 
 pub(super) mod append;
 pub(super) mod clean;
+pub(super) mod delete;
 pub(super) mod ids;
 pub(super) mod newest;
 pub(super) mod read;

@@ -7,8 +7,8 @@
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
 use hub_core::store::{
-    Bounds, Changes, Claim, CleanPolicy, Cleaned, Commit, Committed, Estate, EventStore, Health, Heartbeat,
-    HubId, HubInfo, Image, Ownership, ReadLimit, Shared, SharedStore, StoreResult, StoredGroup,
+    Bounds, Changes, Claim, CleanPolicy, Cleaned, Commit, Committed, Deleted, Estate, EventStore, Health,
+    Heartbeat, HubId, HubInfo, Image, Ownership, ReadLimit, Shared, SharedStore, StoreResult, StoredGroup,
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use hub_store_mongo::MongoStore;
@@ -94,6 +94,16 @@ impl EventStore for Elsewhere {
     fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {
         let topic = topic.clone();
         pass_on!(self, store => store.clean(&topic, policy))
+    }
+
+    fn delete<'a>(
+        &'a self,
+        topic: &'a TopicName,
+        upto: u64,
+        ids_since: Millis,
+    ) -> BoxFuture<'a, StoreResult<Deleted>> {
+        let topic = topic.clone();
+        pass_on!(self, store => store.delete(&topic, upto, ids_since))
     }
 
     fn health(&self) -> Health {
