@@ -53,6 +53,8 @@ pub async fn serve(data: &str, topics: usize) -> Result<()> {
         subject_quotas: vec![SubjectQuota {
             subject: None,
             connections: Some(1_000),
+            bytes_in: Some(64 << 20),
+            bytes_out: Some(256 << 20),
             subscriptions: Some(20_000),
         }],
         ..Limits::beyond_loopback()

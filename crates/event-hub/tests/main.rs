@@ -37,6 +37,8 @@ mod socket;
 mod stat;
 #[path = "main/token.rs"]
 mod token;
+#[path = "main/topics.rs"]
+mod topics;
 #[path = "main/with_mongo/mod.rs"]
 mod with_mongo;
 #[path = "main/with_postgres/mod.rs"]

@@ -332,6 +332,13 @@ impl Fans {
         fans.find(|fan| fan.cover.covers(topic)).map(|fan| fan.record.label.clone())
     }
 
+    /// The subjects that made the subscriptions with this group.
+    pub fn makers_of(&self, group: &GroupName) -> BTreeSet<Arc<str>> {
+        let inner = self.inner.lock();
+        let fans = inner.fans.values().filter(|fan| fan.record.group == *group);
+        fans.filter_map(|fan| fan.maker.clone()).collect()
+    }
+
     /// Members of subscriptions that drive the group on `topic`.
     pub fn members_of(&self, topic: &TopicName, group: &GroupName) -> BTreeSet<MemberId> {
         let inner = self.inner.lock();

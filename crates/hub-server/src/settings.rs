@@ -16,6 +16,8 @@ pub struct Settings {
     /// Metrics are shown to anybody; set when the server listens on loopback only. Web pages are kept out all the same: a
     /// request has to name the hub by an address or as `localhost`.
     pub open_metrics: bool,
+    /// A right to subscribe is a right to join every group on the topic. Unless set, a group belongs to the subject that made it.
+    pub open_groups: bool,
 }
 
 impl Settings {
@@ -24,7 +26,7 @@ impl Settings {
     pub fn rules_for(&self, identity: &Identity) -> Policy {
         match identity.is_static || identity.peer.is_some() {
             true => identity.policy.clone(),
-            false => self.policy.before(&identity.policy),
+            false => self.policy.before(&identity.policy).for_subject(identity.subject.as_deref()),
         }
     }
 }

@@ -25,6 +25,8 @@ mod limits;
 mod net;
 #[path = "main/node.rs"]
 mod node;
+#[path = "main/ownership.rs"]
+mod ownership;
 #[path = "main/page.rs"]
 mod page;
 #[path = "main/revoked.rs"]

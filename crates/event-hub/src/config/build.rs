@@ -133,6 +133,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         limits: Limits { subject_quotas: quotas.open, ..limits(&found, loopback) },
         origins: origins(&found),
         open_metrics: loopback,
+        open_groups: found.get("auth.open_groups").unwrap_or(false),
     };
     let (frame, payload) = (config.settings.limits.frame_bytes, config.bus.max_payload);
     if payload > frame {

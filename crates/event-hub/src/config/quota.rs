@@ -44,6 +44,8 @@ pub fn read(written: &[Written], loopback: bool, mistakes: &mut Mistakes) -> Quo
             subject: None,
             connections: Some(1_000),
             subscriptions: Some(20_000),
+            bytes_in: Some(64 << 20),
+            bytes_out: Some(256 << 20),
         });
     }
     quotas
@@ -52,7 +54,7 @@ pub fn read(written: &[Written], loopback: bool, mistakes: &mut Mistakes) -> Quo
 fn one(written: &Written) -> Result<(Quota, Option<SubjectQuota>), String> {
     let (mut subject, mut pattern) = (None, None);
     let (mut topics, mut groups, mut stored_bytes) = (None, None, None);
-    let (mut connections, mut subscriptions) = (None, None);
+    let (mut connections, mut subscriptions, mut bytes_in, mut bytes_out) = (None, None, None, None);
     let count = |number: u64| usize::try_from(number).ok();
     for (name, value) in written.values.iter().cloned() {
         match (name, value) {
@@ -63,16 +65,23 @@ fn one(written: &Written) -> Result<(Quota, Option<SubjectQuota>), String> {
             ("quota.stored_bytes", Value::Number(number)) => stored_bytes = Some(number),
             ("quota.connections", Value::Number(number)) => connections = count(number),
             ("quota.subscriptions", Value::Number(number)) => subscriptions = count(number),
+            ("quota.bytes_in", Value::Number(number)) => bytes_in = u32::try_from(number).ok(),
+            ("quota.bytes_out", Value::Number(number)) => bytes_out = u32::try_from(number).ok(),
             _ => {}
         }
     }
     let of = match (subject.as_deref(), pattern) {
         (Some("*"), None) => QuotaOf::EverySubject,
         (Some(subject), None) => QuotaOf::Subject(subject.to_owned()),
-        (None, Some(pattern)) if connections.is_none() && subscriptions.is_none() => QuotaOf::Topics(pattern),
-        (None, Some(_)) => {
+        (None, Some(_)) if [connections, subscriptions].iter().any(Option::is_some) => {
             return Err("quota.connections and quota.subscriptions are of subjects; leave them out with quota.pattern".into());
         }
+        (None, Some(_)) if [bytes_in, bytes_out].iter().any(Option::is_some) => {
+            return Err("quota.bytes_in and quota.bytes_out are of subjects; leave them out with quota.pattern, or use \
+                        limits.topic_rates"
+                .into());
+        }
+        (None, Some(pattern)) => QuotaOf::Topics(pattern),
         (Some(_), Some(_)) => {
             return Err("quota.subject and quota.pattern are both set; leave one out".into());
         }
@@ -86,6 +95,8 @@ fn one(written: &Written) -> Result<(Quota, Option<SubjectQuota>), String> {
             subject: subject.filter(|subject| subject != "*"),
             connections,
             subscriptions,
+            bytes_in,
+            bytes_out,
         }),
     };
     Ok((Quota { of, topics, groups, stored_bytes }, open))

@@ -187,6 +187,12 @@ pub const SETTINGS: &[Setting] = &[
     set("auth.static_token", Kind::Secret, "none", "one token that may do everything, for development")
         .env("WS_TOKEN"),
     set("auth.static_token_file", Kind::Path, "none", "a file that holds it"),
+    set(
+        "auth.open_groups",
+        Kind::Switch,
+        "false",
+        "a right to subscribe is a right to join groups that other subjects made",
+    ),
     set("auth.policy_file", Kind::Path, "none", "the hub's own rules (.sib), asked before those of a token"),
     set(
         "limits.connection_rate",
@@ -360,6 +366,18 @@ pub const QUOTA: &[Setting] = &[
         Kind::Count(1, 100_000_000),
         "no bound",
         "topics that its subscriptions cover, each subscription at least one; of subjects only",
+    ),
+    set(
+        "quota.bytes_in",
+        Kind::Size(1, u32::MAX as u64),
+        "no bound",
+        "bytes per second that it sends; beyond that `rate_limited`; of subjects only",
+    ),
+    set(
+        "quota.bytes_out",
+        Kind::Size(1, u32::MAX as u64),
+        "no bound",
+        "bytes per second that it is sent; beyond that deliveries wait; of subjects only",
     ),
 ];
 

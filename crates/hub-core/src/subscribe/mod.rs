@@ -36,6 +36,7 @@ pub struct Subscribe {
     filter: Option<Filter>,
     max_bytes: usize,
     subject: Option<Arc<str>>,
+    own_groups: bool,
 }
 
 /// What to subscribe to, as the caller wrote it.
@@ -96,12 +97,26 @@ pub(crate) fn check_label(label: &str) -> Result<()> {
 impl Subscribe {
     pub(crate) fn new(engine: Arc<Engine>, target: Target) -> Self {
         let max_bytes = engine.config.member_bytes;
-        Self { engine, target, from: Position::Latest, filter: None, max_bytes, subject: None }
+        Self {
+            engine,
+            target,
+            from: Position::Latest,
+            filter: None,
+            max_bytes,
+            subject: None,
+            own_groups: false,
+        }
     }
 
     /// On behalf of a subject: what is made counts for its [`Quota`](crate::Quota).
     pub fn on_behalf_of(mut self, subject: &str) -> Self {
         self.subject = Some(subject.into());
+        self
+    }
+
+    /// Joins only groups that the [subject](Self::on_behalf_of) made itself, or that no subject made; others are `forbidden`.
+    pub fn own_groups_only(mut self, own_groups: bool) -> Self {
+        self.own_groups = own_groups;
         self
     }
 
@@ -139,6 +154,7 @@ impl Subscribe {
             predicate: None,
             luggage: None,
             subject: self.subject,
+            own_groups: self.own_groups,
         }
     }
 
@@ -198,6 +214,7 @@ pub struct SubscribeGroup {
     predicate: Option<Predicate>,
     luggage: Option<Luggage>,
     subject: Option<Arc<str>>,
+    own_groups: bool,
 }
 
 impl SubscribeGroup {
@@ -297,6 +314,7 @@ impl SubscribeGroup {
             request: self.request,
             from: self.from,
             subject: self.subject.clone(),
+            own_groups: self.own_groups,
             carried: Arc::new(carried),
         };
         let joined = match target {

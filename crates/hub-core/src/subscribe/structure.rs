@@ -13,7 +13,7 @@ use crate::position::{Position, refused};
 use crate::quota::Made;
 use crate::store::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
 use crate::topic::Topic;
-use hub_proto::{Error, GroupName, Result, TopicName, shown};
+use hub_proto::{Code, Error, GroupName, Result, TopicName, shown};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -30,6 +30,8 @@ pub(super) struct Joining {
     pub from: Position,
     /// Whom what is made counts for.
     pub subject: Option<Arc<str>>,
+    /// Only groups that the subject made are joined, or that nobody made.
+    pub own_groups: bool,
     /// What the member brings along from another owner, by topic.
     pub carried: Arc<BTreeMap<TopicName, Carried>>,
 }
@@ -48,7 +50,11 @@ impl Joining {
         let carried = self.carried.get(&topic.name).unwrap_or(&nothing);
         // Joined here and not where the group is made: whoever is dropped on the way leaves no member behind.
         for _ in 0..TRIES {
-            if let Some(group) = topic.group(name)
+            let there = topic.group(name);
+            if let Some(group) = &there {
+                self.check_maker(name, group.maker.as_ref())?;
+            }
+            if let Some(group) = there
                 && self.request.conflicts(&group.record().options).is_empty()
                 && group.join(id, mailbox.clone(), ack_timeout, carried).is_ok()
             {
@@ -64,6 +70,7 @@ impl Joining {
     async fn make_one(&self, topic: &Arc<Topic>, name: &GroupName) -> Result<()> {
         let _turn = self.engine.structure.lock().await;
         if let Some(group) = topic.group(name) {
+            self.check_maker(name, group.maker.as_ref())?;
             return self.adapt(&group);
         }
         if topic.is_deleting() {
@@ -92,6 +99,10 @@ impl Joining {
         let unchanged =
             |fan: &mut Fan| fan.cover == cover && self.request.conflicts(&fan.record.options).is_empty();
         for _ in 0..TRIES {
+            // A group of a topic that is born later would be shared with every subscription that has its name.
+            for maker in self.engine.fans.makers_of(name) {
+                self.check_maker(name, Some(&maker))?;
+            }
             if self.engine.fans.with(label, name, unchanged) == Some(true) {
                 let joined =
                     self.engine.fans.join(&self.engine, at, id, mailbox, ack_timeout, &self.carried).await?;
@@ -154,6 +165,7 @@ impl Joining {
         for topic in cover.topics(engine) {
             match topic.group(name) {
                 Some(group) => {
+                    self.check_maker(name, group.maker.as_ref())?;
                     self.check(&group)?;
                     groups.push(group);
                 }
@@ -186,6 +198,21 @@ impl Joining {
             delete_driven(engine, left, name).await?;
         }
         Ok(())
+    }
+
+    /// Refuses a group of another subject. Tokens without a subject have none to be told apart by: what they made is for all.
+    fn check_maker(&self, name: &GroupName, maker: Option<&Arc<str>>) -> Result<()> {
+        let is_others = maker.is_some_and(|maker| !maker.is_empty() && Some(maker) != self.subject.as_ref());
+        match self.own_groups && is_others {
+            true => Err(Error::new(
+                Code::Forbidden,
+                format!(
+                    "group {name} belongs to another subject; use a group of your own, or have a rule that names it in \
+                     `groups`"
+                ),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Refuses a request that differs from what a group with members has.

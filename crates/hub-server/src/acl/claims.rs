@@ -6,6 +6,7 @@
 //! the hub are passed over. A scope with an empty pattern, such as `publish:`, is refused: it is what a template leaves that
 //! was not filled in, and must not mean every topic.
 
+use super::policy::SUBJECT;
 use super::{Action, Effect, Policy, Rule};
 use hub_proto::{Code, Error, GroupName, Pattern, Result};
 use serde::Deserialize;
@@ -111,7 +112,10 @@ pub(super) fn check_group(name: &str) -> Result<()> {
         return Ok(());
     }
     let hint = if name.contains('*') { "; \"*\" alone stands for any group" } else { "" };
-    GroupName::parse(name).map(drop).map_err(|error| Error::bad_request(format!("{}{hint}", error.msg)))
+    // Any subject will do for the question whether it can be part of a name.
+    GroupName::parse(&name.replace(SUBJECT, "s"))
+        .map(drop)
+        .map_err(|error| Error::bad_request(format!("{}{hint}", error.msg)))
 }
 
 /// Refuses rules that would never match, and those of which nobody can say what they mean.

@@ -57,9 +57,13 @@ pub struct Rule {
     pub actions: Vec<Action>,
     /// Which topics; with none it matches nothing.
     pub topics: Vec<Pattern>,
-    /// With these, it is about subscribing with one of them (`*`: any), and never about a read without a group.
+    /// With these, it is about subscribing with one of them (`*`: any), and never about a read without a group. [`SUBJECT`] in one
+    /// stands for the token's subject.
     pub groups: Option<Vec<String>>,
 }
+
+/// Stands for the token's subject in the groups of a rule.
+pub const SUBJECT: &str = "{sub}";
 
 /// What an action is about.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +115,27 @@ impl Policy {
             (_, true) => self.clone(),
             _ => Self { rules: self.rules.iter().chain(other.rules.iter()).cloned().collect() },
         }
+    }
+
+    /// The rules as they count for a subject: [`SUBJECT`] in the name of a group stands for it. Without a subject such a name
+    /// matches no group.
+    #[must_use]
+    pub fn for_subject(self, subject: Option<&str>) -> Self {
+        let names_subject = |rule: &Rule| rule.groups.iter().flatten().any(|group| group.contains(SUBJECT));
+        if !self.rules.iter().any(names_subject) {
+            return self;
+        }
+        let rules = self.rules.iter().cloned().map(|mut rule| {
+            for group in rule.groups.iter_mut().flatten().filter(|group| group.contains(SUBJECT)) {
+                // No group is called by what it becomes without a subject, nor with one that is no part of a name.
+                *group = subject.map_or_else(String::new, |subject| group.replace(SUBJECT, subject));
+                if group == "*" {
+                    group.clear();
+                }
+            }
+            rule
+        });
+        Self { rules: rules.collect() }
     }
 
     /// Which rule decides about `action` on `target` alone, for a subscribe with the group it is for. What the target is

@@ -25,6 +25,8 @@ pub(crate) struct Ask {
     pub bytes: usize,
     /// Whom it counts for what is made.
     pub subject: Option<String>,
+    /// Groups of other subjects are refused.
+    pub own_groups: bool,
 }
 
 impl Ask {
@@ -38,6 +40,7 @@ impl Ask {
             Some(subject) => subscribe.on_behalf_of(subject),
             None => subscribe,
         };
+        let subscribe = subscribe.own_groups_only(self.own_groups);
         let member = subscribe.group(&self.group).from(self.from).options(self.options.clone());
         let member = member.ack_timeout(self.ack_timeout).max_bytes(self.bytes);
         match self.max_in_flight {
@@ -71,6 +74,7 @@ impl Ask {
             Some(subject) => request.with("for_subject", subject.as_str()),
             None => request,
         };
+        let request = if self.own_groups { request.with("own_groups", true) } else { request };
         request.with("held", events(&luggage.held)).with("settled", events(&luggage.settled))
     }
 

@@ -78,7 +78,7 @@ impl Session {
             Some(Who { expired: Some(end), .. }) => Some(*end),
             Some(Who { expires, .. }) => *expires,
         };
-        own.map_or(self.ping_at, |own| own.min(self.ping_at))
+        own.into_iter().chain(self.held_until).fold(self.ping_at, Instant::min)
     }
 
     /// Something is due.
@@ -106,6 +106,8 @@ impl Session {
             }
             Phase::Open => {}
         }
+        // The round goes on with deliveries.
+        self.held_until.take_if(|held_until| now >= *held_until);
         match &mut self.who {
             None if now >= self.opened + Duration::from_millis(self.settings.limits.auth_timeout) => {
                 let error = Error::new(Code::Unauthorized, "no AUTH came in time");

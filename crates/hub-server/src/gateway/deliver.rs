@@ -8,6 +8,7 @@ use hub_core::Watched;
 use hub_proto::Error;
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
+use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
 /// Events of one subscription in one round, before another has its turn.
@@ -19,15 +20,26 @@ impl Session {
     /// Whether events go out at all.
     pub(super) fn delivers(&self) -> bool {
         !self.blocked
+            && self.held_until.is_none()
             && self.phase == Phase::Open
             && self.who.as_ref().is_some_and(|who| who.expired.is_none())
     }
 
     /// Takes events of those that have some; whether it stopped for want of room.
     pub(super) fn deliver(&mut self, context: &mut Context<'_>) -> bool {
+        let is_hub = self.peer().is_some();
         while self.out_bytes < OUT_BYTES {
+            if !is_hub && let Some(wait) = self.meter.wait_bytes_out() {
+                self.held_until = Some(Instant::now() + wait);
+                self.alarm.ring();
+                return false;
+            }
             let Poll::Ready(at) = self.subscriptions.poll_ready(context) else { return false };
+            let before = self.out_bytes;
             self.deliver_from(at);
+            if !is_hub {
+                self.meter.owe_bytes_out(self.out_bytes - before);
+            }
         }
         true
     }

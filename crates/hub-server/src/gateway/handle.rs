@@ -92,11 +92,9 @@ impl Session {
         }
     }
 
-    /// Takes room for a request in the rates of whoever asks. Settling is free: it is bounded by what was delivered.
-    pub(super) fn charge(&mut self, request: &Request) -> Result<()> {
+    /// Takes room for a request in the rates of the connection and its subject.
+    fn charge(&mut self, request: &Request) -> Result<()> {
         match request {
-            _ if self.peer().is_some() => Ok(()),
-            request if request.settles() => Ok(()),
             Request::Publish(event) => self.meter.take(std::iter::once(&event.topic)),
             Request::PublishAll(events) => {
                 let topics: Vec<&TopicName> = events.iter().flatten().map(|event| &event.topic).collect();
@@ -104,6 +102,19 @@ impl Session {
             }
             _ => self.meter.take_one(),
         }
+    }
+
+    /// Takes room for a request that came in a frame of so many bytes. What settles is free, but its bytes count.
+    pub(super) fn charge_frame(&mut self, request: &Request, bytes: usize) -> Result<()> {
+        if self.peer().is_some() {
+            return Ok(());
+        }
+        if !request.settles() {
+            self.meter.check_bytes_in()?;
+            self.charge(request)?;
+        }
+        self.meter.owe_bytes_in(bytes);
+        Ok(())
     }
 
     /// Whether the session is in a state for this request.
@@ -316,6 +327,8 @@ impl Session {
                     ack_timeout,
                     bytes,
                     subject: self.subject().map(str::to_owned),
+                    own_groups: !self.settings.open_groups
+                        && who.is_some_and(|who| !reads.names_group(&who.policy, group)),
                 };
                 let member: BoxFuture<'static, Result<Member>> = match self.peer() {
                     Some(hub) => self.open_for(hub, &ask, options.brought.unwrap_or_default()),

@@ -55,11 +55,11 @@ impl Session {
         ask: &Ask,
         brought: Brought,
     ) -> BoxFuture<'static, Result<Member>> {
-        let Brought { mut held, mut settled, members, member: id, paused, subject } = brought;
+        let Brought { mut held, mut settled, members, member: id, paused, subject, own_groups } = brought;
         let before = std::mem::take(&mut self.brought);
         held.extend(before.held);
         settled.extend(before.settled);
-        let ask = Ask { subject, ..ask.clone() };
+        let ask = Ask { subject, own_groups, ..ask.clone() };
         let member = ask.here(self.hub.bus());
         let luggage = Luggage { hub, members, held, settled };
         let Some(id) = id else {

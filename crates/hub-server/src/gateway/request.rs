@@ -145,6 +145,8 @@ struct Fields<'a> {
     #[serde(borrow, default)]
     for_subject: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    own_groups: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     blame: Option<&'a RawValue>,
     #[serde(borrow, default)]
     label: Option<&'a RawValue>,

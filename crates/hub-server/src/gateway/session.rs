@@ -74,6 +74,8 @@ pub(crate) struct Session {
     frames_before_auth: u32,
     /// Its place among the connections of its address; another hub's takes none.
     pub(super) seat: Option<Seat>,
+    /// Its subject has been sent as many bytes as it may; deliveries go on at this time.
+    pub(super) held_until: Option<Instant>,
     /// Its place among what its subject has open; another hub's takes none.
     pub(super) live: Option<LiveConnection>,
     pub(super) meter: Meter,
@@ -202,6 +204,7 @@ impl Session {
             waiting,
             frames_before_auth: 0,
             seat,
+            held_until: None,
             live: None,
             brought: Brought::default(),
             meter: Meter::new(hub.buckets(), None, from),
@@ -380,7 +383,7 @@ impl Session {
                 let (corr, is_publish, request) = request::read(&text.into(), allowed);
                 // Whatever it is, it costs something before it is looked at.
                 let request = match request {
-                    Ok(request) => self.charge(&request).map(|()| request),
+                    Ok(request) => self.charge_frame(&request, bytes).map(|()| request),
                     Err(error) => Err(self.meter.take_one().err().unwrap_or(error)),
                 };
                 match &request {

@@ -80,6 +80,21 @@ impl Reads {
     }
 }
 
+impl Reads {
+    /// Whether a rule names the group for all of it, or the topics may be administrated: then the group may be another subject's.
+    pub fn names_group(&self, policy: &Policy, group: &str) -> bool {
+        let is_named = |target: Target<'_>| {
+            let decision = policy.decide(Action::Subscribe, target, Some(group));
+            let rule = decision.rule.and_then(|at| policy.rules().get(at));
+            rule.is_some_and(|rule| rule.groups.is_some()) || policy.allows(Action::Admin, target, None)
+        };
+        match self {
+            Self::Topics(topics) => topics.iter().all(|topic| is_named(Target::Topic(topic))),
+            Self::Pattern(pattern) => is_named(Target::Pattern(pattern)),
+        }
+    }
+}
+
 /// A watch, or the wait for its next event.
 pub(crate) enum Watching {
     Here(Box<Watch>),

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, header};
 use hub_core::Millis;
 use hub_proto::{Code, Error, TopicName};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Somebody whose token holds, with the rules that count for it.
 #[derive(Debug)]
@@ -149,6 +150,23 @@ impl Caller {
     /// Takes room for one event, by the rates of the subject and of the topic.
     pub fn take_event(&mut self, topic: &TopicName) -> Result<(), Failure> {
         Ok(self.meter.take(std::iter::once(topic))?)
+    }
+
+    /// Refuses a body while the subject has used up its bytes of this second.
+    pub fn check_bytes(&mut self) -> Result<(), Failure> {
+        Ok(self.meter.check_bytes_in()?)
+    }
+
+    /// Charges a body that was received.
+    pub fn owe_body(&mut self, bytes: usize) {
+        self.meter.owe_bytes_in(bytes);
+        self.meter.owe(Work::bytes(bytes));
+    }
+
+    /// Charges bytes of an answer, and says how long the next have to wait, if they have to.
+    pub fn send_bytes(&mut self, bytes: usize) -> Option<Duration> {
+        self.meter.owe_bytes_out(bytes);
+        self.meter.wait_bytes_out()
     }
 
     /// Takes what a request was more than one event.

@@ -38,8 +38,18 @@ pub(super) async fn export(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     caller.must(Action::Subscribe, Target::Topic(&topic), None)?;
     exists(hub.bus(), &topic)?;
     let (after, end) = in_time(range(hub.bus(), &topic, from, after)).await?;
-    let mut export =
-        Export { hub, caller, topic, after, end, until, format, has_begun: false, is_over: false };
+    let mut export = Export {
+        hub,
+        caller,
+        topic,
+        after,
+        end,
+        until,
+        format,
+        has_begun: false,
+        is_over: false,
+        wait: None,
+    };
     // The first block is read before the answer begins: what is wrong by now still has a status.
     let first = in_time(export.read()).await?;
     let first = export.write(&first);
@@ -111,6 +121,8 @@ struct Export {
     has_begun: bool,
     /// The last block was read.
     is_over: bool,
+    /// How long the next block has to wait, if it has to: the caller has been sent as many bytes as it may.
+    wait: Option<Duration>,
 }
 
 impl Export {
@@ -124,6 +136,9 @@ impl Export {
         let left = self.caller.expires().map(|expires| expires.saturating_sub(hub.bus().now()));
         let next = async {
             allowed?;
+            if let Some(wait) = self.wait.take() {
+                tokio::time::sleep(wait).await;
+            }
             in_time(self.read()).await
         };
         let next = tokio::select! {
@@ -137,7 +152,9 @@ impl Export {
             tracing::info!(topic = %self.topic, after = self.after, reason, "an export was cut off");
             Cut(reason)
         })?;
-        Ok(Some(self.write(&block)))
+        let text = self.write(&block);
+        self.wait = self.caller.send_bytes(text.len());
+        Ok(Some(text))
     }
 
     /// The next block, up to where the export ends.

@@ -43,6 +43,15 @@ fn of_subject(hub: &Hub, subject: &str) -> Value {
     entry["subject"] = json!(subject);
     entry["connections"] = json!(Of::count(open.connections, live.and_then(|live| live.connections)));
     entry["subscriptions"] = json!(Of::count(open.subscriptions, live.and_then(|live| live.subscriptions)));
+    let per_second = [
+        ("bytesIn", live.and_then(|live| live.bytes_in)),
+        ("bytesOut", live.and_then(|live| live.bytes_out)),
+    ];
+    for (name, max) in per_second {
+        if let Some(max) = max {
+            entry[name] = json!({ "maxPerSecond": max });
+        }
+    }
     entry
 }
 

@@ -1,9 +1,10 @@
 //! The rates of the hub and the buckets that connections share.
 
-use super::Limits;
+use super::bytes::{ByteBuckets, ByteRates};
 use super::clock::Clock;
 use super::gcra::FullAt;
 use super::meter::From;
+use super::{Limits, SubjectQuota};
 use hashbrown::{Equivalent, HashMap};
 use hub_proto::{Pattern, TopicName};
 use parking_lot::{Mutex, MutexGuard};
@@ -19,6 +20,7 @@ pub struct Buckets {
     version: AtomicU64,
     rates: Mutex<Arc<Rates>>,
     shared: Mutex<Shared>,
+    pub(super) bytes: ByteBuckets,
     pub(super) clock: Clock,
 }
 
@@ -30,6 +32,7 @@ pub(super) struct Rates {
     forwarded_connection: Option<u32>,
     forwarded_subject: Option<u32>,
     topics: Vec<(Pattern, u32)>,
+    subject_quotas: Vec<SubjectQuota>,
 }
 
 /// The buckets that are not one connection's. One lock: whoever takes from several takes from all of them or from none,
@@ -52,6 +55,7 @@ impl Buckets {
             version: AtomicU64::new(0),
             rates: Mutex::new(Arc::new(Rates::of(limits))),
             shared: Mutex::default(),
+            bytes: ByteBuckets::default(),
             clock,
         }
     }
@@ -89,6 +93,7 @@ impl Rates {
             forwarded_connection: limits.forwarded_connection_rate,
             forwarded_subject: limits.forwarded_subject_rate,
             topics: limits.topic_rates.clone(),
+            subject_quotas: limits.subject_quotas.clone(),
         }
     }
 
@@ -116,6 +121,11 @@ impl Rates {
     /// Whether some topic is limited.
     pub fn of_topics(&self) -> bool {
         !self.topics.is_empty()
+    }
+
+    /// The byte rates of a subject.
+    pub fn bytes(&self, subject: Option<&str>) -> ByteRates {
+        ByteRates::of(&self.subject_quotas, subject)
     }
 
     /// The rate of one topic.

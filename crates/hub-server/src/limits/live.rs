@@ -103,7 +103,13 @@ impl Drop for LiveConnection {
 impl Limits {
     /// The quota of what a subject may have open: the first that names it.
     pub(crate) fn quota_of(&self, subject: &str) -> Option<&SubjectQuota> {
-        let names = |quota: &&SubjectQuota| quota.subject.as_deref().is_none_or(|name| name == subject);
-        self.subject_quotas.iter().find(names)
+        SubjectQuota::find(&self.subject_quotas, subject)
+    }
+}
+
+impl SubjectQuota {
+    /// The first quota that names a subject.
+    pub(super) fn find<'a>(quotas: &'a [Self], subject: &str) -> Option<&'a Self> {
+        quotas.iter().find(|quota| quota.subject.as_deref().is_none_or(|name| name == subject))
     }
 }

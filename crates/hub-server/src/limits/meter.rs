@@ -2,10 +2,12 @@
 
 use super::Work;
 use super::buckets::{Buckets, Rates};
+use super::bytes::{ByteRates, Direction};
 use super::gcra::{self, FullAt, Refused};
 use hashbrown::HashMap;
 use hub_proto::{Code, Error, Result, TopicName};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What one connection has left.
 #[derive(Debug)]
@@ -17,6 +19,7 @@ pub struct Meter {
     connection: Option<FullAt>,
     who: Who,
     from: From,
+    bytes: ByteRates,
 }
 
 /// Where somebody comes from.
@@ -38,6 +41,15 @@ enum Who {
     Known(Option<Arc<str>>),
 }
 
+impl Who {
+    fn byte_rates(&self, rates: &Rates) -> ByteRates {
+        match self {
+            Self::Unknown => ByteRates::default(),
+            Self::Known(subject) => rates.bytes(subject.as_deref()),
+        }
+    }
+}
+
 impl Meter {
     /// For a connection; `subject` if it is known already, else see [`identify`](Self::identify).
     pub fn new(buckets: &Arc<Buckets>, subject: Option<&str>, from: From) -> Self {
@@ -53,12 +65,63 @@ impl Meter {
 
     fn over(buckets: &Arc<Buckets>, connection: Option<FullAt>, who: Who, from: From) -> Self {
         let (version, rates) = buckets.rates();
-        Self { buckets: buckets.clone(), version, rates, connection, who, from }
+        let bytes = who.byte_rates(&rates);
+        Self { buckets: buckets.clone(), version, rates, connection, who, from, bytes }
     }
 
     /// The connection has said who it is.
     pub fn identify(&mut self, subject: Option<&str>) {
         self.who = Who::Known(subject.map(Into::into));
+        self.bytes = self.who.byte_rates(&self.rates);
+    }
+
+    /// Refuses what is sent while the subject has used up its bytes of this second.
+    ///
+    /// # Errors
+    /// `rate_limited` with `retry_after_ms`.
+    pub fn check_bytes_in(&mut self) -> Result<()> {
+        let nanos = self.byte_wait(Direction::In);
+        if nanos == 0 {
+            return Ok(());
+        }
+        let ms = nanos.div_ceil(1_000_000).max(1);
+        let rate = self.bytes.bytes_in.unwrap_or_default();
+        let text = format!(
+            "this subject, over all its connections, may send {rate} bytes per second; try again in {ms} ms"
+        );
+        Err(Error::new(Code::RateLimited, text).with_retry_after(ms))
+    }
+
+    /// Charges bytes that were received.
+    pub fn owe_bytes_in(&mut self, bytes: usize) {
+        self.owe_bytes(Direction::In, bytes);
+    }
+
+    /// How long what is sent to the subject has to wait, if it has to.
+    pub fn wait_bytes_out(&mut self) -> Option<Duration> {
+        match self.byte_wait(Direction::Out) {
+            0 => None,
+            nanos => Some(Duration::from_nanos(nanos)),
+        }
+    }
+
+    /// Charges bytes that were sent.
+    pub fn owe_bytes_out(&mut self, bytes: usize) {
+        self.owe_bytes(Direction::Out, bytes);
+    }
+
+    fn byte_wait(&mut self, direction: Direction) -> u64 {
+        self.refresh();
+        let (Who::Known(subject), Some(rate)) = (&self.who, self.bytes.of_direction(direction)) else {
+            return 0;
+        };
+        self.buckets.bytes.wait(direction, subject, rate, self.buckets.clock.now())
+    }
+
+    fn owe_bytes(&mut self, direction: Direction, bytes: usize) {
+        if let (Who::Known(subject), Some(rate)) = (&self.who, self.bytes.of_direction(direction)) {
+            self.buckets.bytes.owe(direction, subject, rate, self.buckets.clock.now(), bytes as u64);
+        }
     }
 
     /// Takes room for events to these topics, or for none of them: a batch that is refused costs nothing.
@@ -124,10 +187,16 @@ impl Meter {
 
     /// Whether there is any rate to keep, by the settings of this moment.
     fn limited(&mut self) -> bool {
+        self.refresh();
+        self.rates.any(self.from)
+    }
+
+    /// Goes by the settings of this moment.
+    fn refresh(&mut self) {
         if self.version != self.buckets.version() {
             (self.version, self.rates) = self.buckets.rates();
+            self.bytes = self.who.byte_rates(&self.rates);
         }
-        self.rates.any(self.from)
     }
 
     fn take_all(&mut self, n: u64, topics: &[Share<'_>]) -> Result<()> {

@@ -4,6 +4,7 @@
 //! [`Meter`], one per connection or request. What a request costs is its [`Work`]. How many connections there may be is counted in [`net`](crate::net).
 
 mod buckets;
+mod bytes;
 mod clock;
 mod gcra;
 mod live;
@@ -67,6 +68,10 @@ pub struct SubjectQuota {
     pub connections: Option<usize>,
     /// Topics that its subscriptions cover, each subscription at least one.
     pub subscriptions: Option<usize>,
+    /// Bytes per second that it sends.
+    pub bytes_in: Option<u32>,
+    /// Bytes per second that it is sent.
+    pub bytes_out: Option<u32>,
 }
 
 impl Default for Limits {

@@ -2,6 +2,8 @@
 
 #[path = "http/cloudevents.rs"]
 mod cloudevents;
+#[path = "http/deletion.rs"]
+mod deletion;
 #[path = "http/docs.rs"]
 mod docs;
 #[path = "http/export.rs"]

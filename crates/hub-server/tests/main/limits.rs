@@ -3,7 +3,7 @@
 use crate::world::{ALL, Client, World, signed, token};
 use futures_util::{SinkExt, StreamExt};
 use hub_core::{Config, Pattern, Position};
-use hub_server::limits::Limits;
+use hub_server::limits::{Limits, SubjectQuota};
 use hub_server::{Origins, Settings};
 use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
@@ -269,4 +269,42 @@ async fn limits_that_are_changed_bind_open_connections() {
     world.hub.apply(Settings::default());
     client.ok(batch("t", 1000)).await;
     client.ok(json!({"op": "AUTH", "token": token(ALL)})).await;
+}
+
+/// Quotas of bytes per second for every subject.
+fn bytes_per_second(bytes_in: Option<u32>, bytes_out: Option<u32>) -> Limits {
+    let quota = SubjectQuota { subject: None, connections: None, subscriptions: None, bytes_in, bytes_out };
+    Limits { subject_quotas: vec![quota], ..Limits::default() }
+}
+
+#[tokio::test]
+async fn a_subject_that_has_sent_its_bytes_of_a_second_is_rate_limited() {
+    let world = limited(bytes_per_second(Some(10_000), None)).await;
+    let mut client = world.client_with(&signed(Some("ada"), ALL)).await;
+    let large = json!({"op": "PUBLISH", "topic": "t", "payload": "x".repeat(100_000)});
+    client.ok(large.clone()).await;
+    let told = client.ask(large).await;
+    assert_eq!(told["code"], "rate_limited", "{told}");
+    assert!(told["msg"].as_str().unwrap().contains("10000 bytes per second"), "{told}");
+    assert!(told["retry_after_ms"].as_u64().unwrap() > 1000, "{told}");
+    let mut other = world.client_with(&signed(Some("bob"), ALL)).await;
+    other.ok(json!({"op": "PUBLISH", "topic": "t", "payload": 1})).await;
+}
+
+#[tokio::test]
+async fn a_subject_that_was_sent_its_bytes_of_a_second_gets_the_rest_later() {
+    let world = limited(bytes_per_second(None, Some(400_000))).await;
+    for n in 1..=4 {
+        world.bus().publish("t", json!([n, "x".repeat(200_000)])).await.unwrap();
+    }
+    let mut client = world.client_with(&signed(Some("ada"), ALL)).await;
+    let opts = json!({"from": "earliest"});
+    client.ok(json!({"op": "SUBSCRIBE", "topic": "t", "group": "g", "opts": opts})).await;
+    for n in 1..=4 {
+        let event = client.next().await;
+        assert_eq!(event["event"]["seq"], n);
+        // Requests are answered meanwhile.
+        let ack = json!({"op": "ACK", "topic": "t", "group": "g", "id": event["event"]["id"]});
+        client.ok(ack).await;
+    }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Brought {
     pub paused: bool,
     /// Whom it counts for what is made.
     pub subject: Option<String>,
+    /// Groups of other subjects are refused.
+    pub own_groups: bool,
 }
 
 /// What only hubs may ask for.
@@ -73,8 +75,8 @@ pub(super) fn operation(op: &str, fields: &Fields<'_>) -> Result<Option<PeerRequ
 
 /// What a SUBSCRIBE brings along; `None` if it says nothing of that.
 pub(super) fn brought(fields: &Fields<'_>) -> Result<Option<Brought>> {
-    let Fields { held, settled, members, member, paused, for_subject, .. } = *fields;
-    if held.or(settled).or(members).or(member).or(paused).or(for_subject).is_none() {
+    let Fields { held, settled, members, member, paused, for_subject, own_groups, .. } = *fields;
+    if held.or(settled).or(members).or(member).or(paused).or(for_subject).or(own_groups).is_none() {
         return Ok(None);
     }
     Ok(Some(Brought {
@@ -84,6 +86,10 @@ pub(super) fn brought(fields: &Fields<'_>) -> Result<Option<Brought>> {
         member: member.map(|raw| read(raw, "member", "a UUID")).transpose()?,
         paused: paused.map_or(Ok(false), |raw| read(raw, "paused", "true or false"))?,
         subject: for_subject.map(|raw| read(raw, "for_subject", "a string")).transpose()?,
+        own_groups: own_groups
+            .map(|raw| read(raw, "own_groups", "true or false"))
+            .transpose()?
+            .unwrap_or(false),
     }))
 }
 
@@ -96,6 +102,7 @@ pub(super) fn refuse_brought(fields: &Fields<'_>) -> Result<()> {
         ("member", fields.member),
         ("paused", fields.paused),
         ("for_subject", fields.for_subject),
+        ("own_groups", fields.own_groups),
     ];
     match named.iter().find(|(_, field)| field.is_some()) {
         Some((name, _)) => Err(Error::bad_request(format!("{name} is for hubs only; leave it out"))),

@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::limits::Limits;
 use crate::limits::clock::Clock;
+use crate::limits::{Limits, SubjectQuota};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 struct World {
@@ -285,4 +285,37 @@ fn what_comes_through_a_proxy_has_rates_of_its_own() {
     send(&mut local, "t", 1000).unwrap();
     send(&mut remote, "t", 2).unwrap();
     assert_eq!(wait_of(remote.take_one()), 500);
+}
+
+fn byte_quota(bytes_in: Option<u32>, bytes_out: Option<u32>) -> Limits {
+    let quota = SubjectQuota { subject: None, connections: None, subscriptions: None, bytes_in, bytes_out };
+    Limits { subject_quotas: vec![quota], ..Limits::default() }
+}
+
+#[test]
+fn a_subject_that_has_sent_its_bytes_waits_and_others_do_not() {
+    let world = world(&byte_quota(Some(1000), None));
+    let (mut one, mut two, mut other) = (world.meter("a"), world.meter("a"), world.meter("b"));
+    one.check_bytes_in().unwrap();
+    // A frame of any size passes, and is paid for afterwards.
+    one.owe_bytes_in(3000);
+    assert!((2001..=2002).contains(&wait_of(one.check_bytes_in())));
+    assert!(two.check_bytes_in().is_err(), "connections of one subject share its bytes");
+    other.check_bytes_in().unwrap();
+    assert!(one.wait_bytes_out().is_none(), "what it reads is another matter");
+    world.pass_ms(2002);
+    one.check_bytes_in().unwrap();
+}
+
+#[test]
+fn what_is_sent_to_a_subject_is_held_back_and_follows_the_settings() {
+    let world = world(&byte_quota(None, Some(1000)));
+    let mut meter = world.meter("a");
+    assert_eq!(meter.wait_bytes_out(), None);
+    meter.owe_bytes_out(2000);
+    let wait = meter.wait_bytes_out().unwrap().as_millis();
+    assert!((1000..=1002).contains(&wait), "{wait}");
+    meter.check_bytes_in().unwrap();
+    world.buckets.apply(&byte_quota(None, None));
+    assert_eq!(meter.wait_bytes_out(), None);
 }

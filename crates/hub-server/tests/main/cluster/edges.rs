@@ -1,7 +1,7 @@
 //! Members that are connected to another hub than the one that owns their group.
 
 use super::nodes::*;
-use crate::world::{Client, token};
+use crate::world::{Client, signed, token};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -258,4 +258,20 @@ async fn a_slow_reader_at_an_edge_is_paused_at_the_owner_and_loses_nothing() {
         slow.send(ack(&event)).await;
     }
     until("everything is settled", || owner.bus().group("t", "g").unwrap().lag == 0).await;
+}
+
+#[tokio::test]
+async fn a_group_of_another_subject_is_refused_at_every_hub() {
+    let cluster = Cluster::new();
+    let (owner, edge) = (cluster.node().await, cluster.node().await);
+    let read = &["subscribe:**", "publish:**"];
+    owner.owns("g").await;
+    owner.publish("t", 1..=1).await;
+    until("the edge has heard of the topic", || edge.bus().has_topic("t")).await;
+    let mut bob = owner.client_with(&signed(Some("bob"), read)).await;
+    bob.ok(subscribe("t", json!({"from": "earliest"}))).await;
+    let mut eve = edge.client_with(&signed(Some("eve"), read)).await;
+    assert_eq!(eve.err(subscribe("t", json!({}))).await, "forbidden");
+    let mut another = edge.client_with(&signed(Some("bob"), read)).await;
+    another.ok(subscribe("t", json!({}))).await;
 }

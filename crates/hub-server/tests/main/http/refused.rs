@@ -15,7 +15,7 @@ async fn a_path_that_is_not_there_is_404_and_a_method_405_as_json() {
     }
     for (method, path, allow) in [
         ("GET", "/publish/t", "POST"),
-        ("POST", "/topics", "GET,HEAD"),
+        ("POST", "/topics", "DELETE,GET,HEAD"),
         ("PUT", "/groups", "DELETE,GET,HEAD"),
         ("OPTIONS", "/export?topic=t", "GET,HEAD"),
     ] {

@@ -191,3 +191,38 @@ async fn old_knowledge_is_not_relied_on() {
         "and it went through at once"
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_deleted_is_hidden_at_once_and_removed_ten_minutes_later() {
+    let world = World::new().await;
+    let hands = Hands::default();
+    let (store, other) = (hub(&world, &hands).await, hub(&world, &hands).await);
+    let id = fresh_id();
+    append(&store, vec![draft("t", "1"), draft_with("t", id, "2")]).await;
+    let left = async || world.documents("events").count_documents(doc! { "topic": "t" }).await.unwrap();
+
+    let deleted = store.delete(&topic("t"), 2, T0).await.unwrap();
+    assert_eq!((deleted.removed, deleted.is_complete), (2, false));
+    assert!(log(&store, "t").await.is_empty());
+    assert_eq!(left().await, 2);
+    // Another hub hides it once it is told, and upkeep of the topic does not disturb the deletion.
+    assert_eq!(other.delete(&topic("t"), 2, T0).await.unwrap().removed, 0);
+    append(&other, vec![draft("t", "3")]).await;
+    assert_eq!(seqs(&log(&other, "t").await), [3]);
+    hands.pass(5 * MINUTE);
+    store.clean(&topic("t"), OLD).await.unwrap();
+    hands.pass(5 * MINUTE);
+    assert!(store.delete(&topic("t"), 2, T0).await.unwrap().is_complete);
+    assert_eq!(left().await, 1);
+    let bounds = store.bounds(&topic("t")).await.unwrap();
+    assert_eq!((bounds.first, bounds.last, bounds.events), (3, 3, 1));
+
+    let again = commit(&store, vec![draft_with("t", id, "2")]).await;
+    assert!(matches!(again[0], Ok(Appended::Known { seq: 2, same: true, .. })), "{again:?}");
+    // A hub that starts later knows what is hidden.
+    store.delete(&topic("t"), 3, T0).await.unwrap();
+    let third = hub(&world, &hands).await;
+    third.load().await.unwrap();
+    assert!(log(&third, "t").await.is_empty());
+    assert_eq!(left().await, 1, "the newest stays: the numbering goes by it");
+}
