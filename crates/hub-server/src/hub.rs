@@ -1,7 +1,8 @@
 //! What the gateway and HTTP share, and how all of it stops.
 
+use crate::audit::Audit;
 use crate::auth::revoked::{Revocations, revoked};
-use crate::auth::{Authenticator, ClusterKey, Identity, Revoked};
+use crate::auth::{Authenticator, ClusterKey, Identity, Rejected, Revoked};
 use crate::edge::Edge;
 use crate::gateway::Room;
 use crate::limits::{Buckets, Live};
@@ -47,6 +48,7 @@ struct Inner {
     edge: Edge,
     room: Room,
     outboxes: Outboxes,
+    audit: Audit,
     draining: CancellationToken,
     sessions: TaskTracker,
     /// Cancelled when the last handle is gone.
@@ -68,6 +70,7 @@ pub struct HubBuilder {
     registry: Registry,
     cluster_key: Option<ClusterKey>,
     cluster_roots: Option<Vec<u8>>,
+    audit: Audit,
 }
 
 impl HubBuilder {
@@ -96,6 +99,12 @@ impl HubBuilder {
         self
     }
 
+    /// Where refusals and admin actions are logged; without it, nowhere. [`Audit::close`] it after the hub has drained.
+    pub fn audit(mut self, audit: Audit) -> Self {
+        self.audit = audit;
+        self
+    }
+
     /// The hub. It does nothing by itself: serve its [`gateway`](Hub::gateway) and its [`ops`](Hub::ops).
     pub fn build(mut self) -> Hub {
         let connections = Gauge::default();
@@ -103,6 +112,7 @@ impl HubBuilder {
         let door = Door::register(&mut self.registry);
         let outboxes = Outboxes::default();
         self.registry.register_collector(Box::new(outboxes.clone()));
+        self.audit.register(&mut self.registry);
         Hub {
             inner: Arc::new(Inner {
                 bus: self.bus,
@@ -119,6 +129,7 @@ impl HubBuilder {
                 edge: Edge::new(self.cluster_key, self.cluster_roots),
                 room: Room::default(),
                 outboxes,
+                audit: self.audit,
                 draining: CancellationToken::new(),
                 sessions: TaskTracker::new(),
                 ended: CancellationToken::new(),
@@ -137,6 +148,7 @@ impl Hub {
             registry: Registry::default(),
             cluster_key: None,
             cluster_roots: None,
+            audit: Audit::off(),
         }
     }
 
@@ -154,12 +166,14 @@ impl Hub {
     ///
     /// # Errors
     /// Those of [`Authenticator::identify`], and `token_revoked`.
-    pub(crate) async fn identify(&self, token: Option<&str>) -> Result<Identity> {
+    pub(crate) async fn identify(&self, token: Option<&str>) -> Result<Identity, Rejected> {
         let identity = self.inner.auth.identify(token).await?;
         self.inner.revocations.load(&self.inner.bus).await?;
         self.follow_revocations();
-        self.check_revoked(&identity)?;
-        Ok(identity)
+        match self.check_revoked(&identity) {
+            Ok(()) => Ok(identity),
+            Err(error) => Err(Rejected::of(identity, error)),
+        }
     }
 
     /// Refuses somebody whose token was taken back, or whose key is not one of the hub's any more.
@@ -303,6 +317,11 @@ impl Hub {
     /// The outboxes that are drained here.
     pub fn outboxes(&self) -> &Outboxes {
         &self.inner.outboxes
+    }
+
+    /// The audit log.
+    pub fn audit(&self) -> &Audit {
+        &self.inner.audit
     }
 
     /// Open WebSocket connections.

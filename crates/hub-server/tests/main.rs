@@ -1,6 +1,8 @@
 //! The server over real sockets.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "main/audit.rs"]
+mod audit;
 #[path = "main/before_auth.rs"]
 mod before_auth;
 #[path = "main/cluster.rs"]

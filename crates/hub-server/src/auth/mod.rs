@@ -85,6 +85,26 @@ impl Identity {
     }
 }
 
+/// Why a token was not accepted.
+#[derive(Debug)]
+pub(crate) struct Rejected {
+    pub error: Error,
+    /// Whose token it is, if its signature holds.
+    pub identity: Option<Box<Identity>>,
+}
+
+impl Rejected {
+    pub fn of(identity: Identity, error: Error) -> Self {
+        Self { error, identity: Some(Box::new(identity)) }
+    }
+}
+
+impl From<Error> for Rejected {
+    fn from(error: Error) -> Self {
+        Self { error, identity: None }
+    }
+}
+
 /// Knows whose tokens hold. Clones share keys.
 #[derive(Clone)]
 pub struct Authenticator {

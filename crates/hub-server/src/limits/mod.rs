@@ -5,7 +5,7 @@
 
 mod buckets;
 mod clock;
-mod gcra;
+pub(crate) mod gcra;
 mod live;
 mod meter;
 mod work;
