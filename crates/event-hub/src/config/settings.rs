@@ -41,6 +41,8 @@ pub enum Kind {
     Rates,
     /// Topics: a name, or a pattern with `*` and `**`.
     Pattern,
+    /// `"off"`, `"stderr"`, `"stdout"`, or a file.
+    AuditLog,
 }
 
 /// One setting.
@@ -299,6 +301,19 @@ pub const SETTINGS: &[Setting] = &[
         "topics with a label of their own in the metrics",
     )
     .fixed(),
+    set(
+        "audit.log",
+        Kind::AuditLog,
+        "off; stderr beyond loopback",
+        "where refusals and admin actions are logged, as JSON lines; SIGHUP opens the file again",
+    )
+    .fixed(),
+    set(
+        "audit.rate",
+        Kind::Count(1, 1_000_000),
+        "100",
+        "lines per second of refusals, and as many of admin actions; what is over it is counted",
+    ),
     set("topics_file", Kind::Path, "none", "more topics (.sib, `define-topic`), after those of `[[topics]]`"),
 ];
 
