@@ -5,7 +5,7 @@ use crate::auth::revoked::{Revocations, revoked};
 use crate::auth::{Authenticator, ClusterKey, Identity, Rejected, Revoked};
 use crate::edge::Edge;
 use crate::gateway::Room;
-use crate::limits::{Buckets, Live};
+use crate::limits::{Attempt, Buckets, FailedAuth, Live};
 use crate::net::Door;
 use crate::outboxes::Outboxes;
 use crate::settings::Settings;
@@ -13,6 +13,7 @@ use hub_core::{Bus, SystemTopic};
 use hub_proto::Result;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -45,6 +46,7 @@ struct Inner {
     door: Door,
     waiting_room: Door,
     live: Live,
+    failed_auth: FailedAuth,
     edge: Edge,
     room: Room,
     outboxes: Outboxes,
@@ -126,6 +128,7 @@ impl HubBuilder {
                 waiting_room: door.beside(),
                 door,
                 live: Live::default(),
+                failed_auth: FailedAuth::default(),
                 edge: Edge::new(self.cluster_key, self.cluster_roots),
                 room: Room::default(),
                 outboxes,
@@ -162,11 +165,29 @@ impl Hub {
         &self.inner.auth
     }
 
-    /// Who a token speaks for, unless it was revoked.
+    /// Who a token speaks for, unless it was revoked. `from` is the address that a failure counts for, if it does for any.
     ///
     /// # Errors
-    /// Those of [`Authenticator::identify`], and `token_revoked`.
-    pub(crate) async fn identify(&self, token: Option<&str>) -> Result<Identity, Rejected> {
+    /// Those of [`Authenticator::identify`], `token_revoked`, and `rate_limited` if the address has failed too often.
+    pub(crate) async fn identify(
+        &self,
+        from: Option<IpAddr>,
+        token: Option<&str>,
+    ) -> Result<Identity, Rejected> {
+        let Inner { auth, failed_auth, .. } = &*self.inner;
+        let per_minute = self.inner.settings.borrow().limits.failed_auth_per_address;
+        // Without a token there is nothing to verify, and nothing was tried.
+        let attempt = from.zip(token).map(|(from, token)| Attempt { from, token, per_minute });
+        let now = || auth.steady() * 1_000_000;
+        attempt.map_or(Ok(()), |attempt| failed_auth.check(attempt, now()))?;
+        let identified = self.verify(token).await;
+        if let Some(attempt) = attempt {
+            failed_auth.settle(attempt, identified.as_ref().err().map(|rejected| rejected.error.code), now());
+        }
+        identified
+    }
+
+    async fn verify(&self, token: Option<&str>) -> Result<Identity, Rejected> {
         let identity = self.inner.auth.identify(token).await?;
         self.inner.revocations.load(&self.inner.bus).await?;
         self.follow_revocations();

@@ -33,6 +33,8 @@ mod page;
 mod revoked;
 #[path = "main/rights.rs"]
 mod rights;
+#[path = "main/slowed_auth.rs"]
+mod slowed_auth;
 #[path = "main/strangers.rs"]
 mod strangers;
 #[path = "main/world.rs"]

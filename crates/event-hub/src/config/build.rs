@@ -301,6 +301,7 @@ fn limits(found: &Found, loopback: bool) -> Limits {
     found.take("limits.connections_per_address", &mut limits.connections_per_address);
     found.take("limits.unauthenticated", &mut limits.unauthenticated);
     found.take("limits.unauthenticated_per_address", &mut limits.unauthenticated_per_address);
+    found.take("limits.failed_auth_per_address", &mut limits.failed_auth_per_address);
     found.take("limits.frame_bytes", &mut limits.frame_bytes);
     found.take("limits.batch_events", &mut limits.batch_events);
     found.take("limits.subscriptions", &mut limits.subscriptions);

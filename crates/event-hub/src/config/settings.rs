@@ -228,6 +228,12 @@ pub const SETTINGS: &[Setting] = &[
         "the same, of one address",
     ),
     set(
+        "limits.failed_auth_per_address",
+        Kind::Count(0, 60_000),
+        "0; 60 beyond loopback",
+        "failed authentications of one address per minute, after 10 at once; 0: as many as it likes",
+    ),
+    set(
         "limits.frame_bytes",
         Kind::Size(KIB, 64 * MIB),
         "4MiB",

@@ -281,6 +281,7 @@ fn beyond_loopback_it_takes_real_auth_and_brings_rates() {
         let config = load(&Flags::default(), &[("BIND", "0.0.0.0"), ("TLS", "off"), real]).unwrap();
         assert!(!config.settings.open_metrics);
         assert_eq!(config.settings.limits.connection_rate, Some(2_000));
+        assert_eq!(config.settings.limits.failed_auth_per_address, 60);
     }
     for bind in ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"] {
         assert!(load(&Flags::default(), &[("BIND", bind)]).is_ok(), "{bind}");

@@ -198,6 +198,11 @@ impl Authenticator {
         verifier.identify(token).await
     }
 
+    /// The steady clock by which tokens are checked.
+    pub(crate) fn steady(&self) -> Millis {
+        self.verifier().steady()
+    }
+
     /// Whether the key that a token was checked with is still one of those that count.
     pub(crate) fn covers(&self, identity: &Identity) -> bool {
         identity.key.is_none_or(|key| self.verifier().has_key(&key))

@@ -85,8 +85,10 @@ impl Session {
                     };
                 }
                 let hub = self.hub.clone();
+                // A client that renews its token has shown that it has a good one, and has the rate of its connection.
+                let from = self.address.filter(|_| self.who.is_none()).map(|address| address.ip());
                 self.job = Some(Box::pin(async move {
-                    Done::Identified(corr, hub.identify(token.as_ref().map(Secret::expose)).await)
+                    Done::Identified(corr, hub.identify(from, token.as_ref().map(Secret::expose)).await)
                 }));
             }
             Request::Peer(request) => self.handle_peer(corr, request),

@@ -6,10 +6,11 @@ use crate::acl::{Action, Effect, Policy, Rule, Target};
 use crate::auth::{Authenticator, Identity, Rejected};
 use crate::limits::{From, Meter, Work};
 use crate::net::origin_of;
+use crate::peer::address_of;
 use crate::{Hub, Settings};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{Extensions, HeaderMap, header};
 use hub_core::Millis;
 use hub_proto::{Code, Error, TopicName};
 use std::sync::Arc;
@@ -38,7 +39,8 @@ impl FromRequestParts<Hub> for Caller {
             failure
         };
         let token = bearer(&parts.headers).map_err(|failure| refused(None, failure))?;
-        let identity = match hub.identify(token).await {
+        let from = address_of(&parts.extensions).map(|address| address.ip());
+        let identity = match hub.identify(from, token).await {
             Ok(identity) => identity,
             Err(Rejected { error, identity }) => return Err(refused(identity.as_deref(), error.into())),
         };
@@ -50,9 +52,10 @@ impl FromRequestParts<Hub> for Caller {
 }
 
 /// Whether the request has a token that holds. For those who are answered in any case.
-pub(super) async fn is_known(hub: &Hub, headers: &HeaderMap) -> bool {
+pub(super) async fn is_known(hub: &Hub, extensions: &Extensions, headers: &HeaderMap) -> bool {
+    let from = address_of(extensions).map(|address| address.ip());
     match bearer(headers) {
-        Ok(token) => hub.identify(token).await.is_ok(),
+        Ok(token) => hub.identify(from, token).await.is_ok(),
         Err(_) => false,
     }
 }

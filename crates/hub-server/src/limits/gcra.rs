@@ -31,10 +31,18 @@ pub(crate) fn after(full_at: FullAt, now: u64, rate: u32, n: u64) -> Result<Full
     }
     // `n` is at most `rate`, so neither the product overflows nor is the cost over a second. Rounded down, so that
     // events one by one are as many as in one batch; that gives less than a nanosecond away per batch.
-    let next = full_at + (n * SECOND / u64::from(rate)).max(1);
-    match next.checked_sub(now + SECOND) {
+    take(full_at, now, (n * SECOND / u64::from(rate)).max(1), SECOND).map_err(Refused::Wait)
+}
+
+/// Where taking `cost` leaves a bucket that holds `capacity`; both are the nanoseconds in which as much flows back.
+///
+/// # Errors
+/// The nanoseconds after which it fits.
+pub(crate) fn take(full_at: FullAt, now: u64, cost: u64, capacity: u64) -> Result<FullAt, u64> {
+    let next = full_at.max(now) + cost;
+    match next.checked_sub(now + capacity) {
         None | Some(0) => Ok(next),
-        Some(over) => Err(Refused::Wait(over)),
+        Some(over) => Err(over),
     }
 }
 

@@ -173,6 +173,21 @@ async fn failed_authentication_is_told_with_its_code_and_the_address() {
 }
 
 #[tokio::test]
+async fn an_address_that_has_failed_too_often_is_told_too() {
+    let limits = Limits { failed_auth_per_address: 1, ..Limits::default() };
+    let mut world = World::with(100, Config::default(), Settings { limits, ..Settings::default() }).await;
+    let mut stranger = world.stranger().await;
+    for _ in 0..10 {
+        stranger.err(json!({"op": "AUTH", "token": "nonsense"})).await;
+        world.told(json!({"event": "auth_failed", "code": "jwt_invalid"})).await;
+    }
+    assert_eq!(stranger.err(json!({"op": "AUTH", "token": "nonsense"})).await, "rate_limited");
+    world.told(json!({"event": "auth_failed", "code": "rate_limited", "op": "AUTH", "action": "auth"})).await;
+    assert_eq!(world.ask("GET", "/topics", "nonsense", &json!(0)).await, 429);
+    world.told(json!({"event": "auth_failed", "code": "rate_limited", "op": "GET /topics"})).await;
+}
+
+#[tokio::test]
 async fn what_the_rules_refuse_is_told_with_subject_topic_and_group() {
     let mut world = World::new().await;
     let eve = world.token("eve", "token-7", &["publish:open.*"]);
