@@ -1,6 +1,8 @@
 //! The program itself, run on real directories.
 #![allow(clippy::unwrap_used)]
 
+#[path = "main/audit.rs"]
+mod audit;
 #[path = "main/client/mod.rs"]
 mod client;
 #[path = "main/config.rs"]

@@ -122,6 +122,11 @@ impl Checked {
         self.0.is_empty()
     }
 
+    /// Why those that are bad are, in their order.
+    pub fn errors(&self) -> impl Iterator<Item = &Error> {
+        self.0.iter().flatten()
+    }
+
     /// How many of them are good: there is a receipt for each.
     pub fn good(&self) -> usize {
         self.0.iter().filter(|error| error.is_none()).count()

@@ -1,10 +1,11 @@
 //! What the gateway and HTTP share, and how all of it stops.
 
+use crate::audit::Audit;
 use crate::auth::revoked::{Revocations, revoked};
-use crate::auth::{Authenticator, ClusterKey, Identity, Revoked};
+use crate::auth::{Authenticator, ClusterKey, Identity, Rejected, Revoked};
 use crate::edge::Edge;
 use crate::gateway::Room;
-use crate::limits::{Buckets, Live};
+use crate::limits::{Attempt, Buckets, FailedAuth, Live};
 use crate::net::Door;
 use crate::outboxes::Outboxes;
 use crate::settings::Settings;
@@ -12,6 +13,7 @@ use hub_core::{Bus, SystemTopic};
 use hub_proto::Result;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -44,9 +46,11 @@ struct Inner {
     door: Door,
     waiting_room: Door,
     live: Live,
+    failed_auth: FailedAuth,
     edge: Edge,
     room: Room,
     outboxes: Outboxes,
+    audit: Audit,
     draining: CancellationToken,
     sessions: TaskTracker,
     /// Cancelled when the last handle is gone.
@@ -68,6 +72,7 @@ pub struct HubBuilder {
     registry: Registry,
     cluster_key: Option<ClusterKey>,
     cluster_roots: Option<Vec<u8>>,
+    audit: Audit,
 }
 
 impl HubBuilder {
@@ -96,6 +101,12 @@ impl HubBuilder {
         self
     }
 
+    /// Where refusals and admin actions are logged; without it, nowhere. [`Audit::close`] it after the hub has drained.
+    pub fn audit(mut self, audit: Audit) -> Self {
+        self.audit = audit;
+        self
+    }
+
     /// The hub. It does nothing by itself: serve its [`gateway`](Hub::gateway) and its [`ops`](Hub::ops).
     pub fn build(mut self) -> Hub {
         let connections = Gauge::default();
@@ -103,6 +114,7 @@ impl HubBuilder {
         let door = Door::register(&mut self.registry);
         let outboxes = Outboxes::default();
         self.registry.register_collector(Box::new(outboxes.clone()));
+        self.audit.register(&mut self.registry);
         Hub {
             inner: Arc::new(Inner {
                 bus: self.bus,
@@ -116,9 +128,11 @@ impl HubBuilder {
                 waiting_room: door.beside(),
                 door,
                 live: Live::default(),
+                failed_auth: FailedAuth::default(),
                 edge: Edge::new(self.cluster_key, self.cluster_roots),
                 room: Room::default(),
                 outboxes,
+                audit: self.audit,
                 draining: CancellationToken::new(),
                 sessions: TaskTracker::new(),
                 ended: CancellationToken::new(),
@@ -137,6 +151,7 @@ impl Hub {
             registry: Registry::default(),
             cluster_key: None,
             cluster_roots: None,
+            audit: Audit::off(),
         }
     }
 
@@ -150,16 +165,36 @@ impl Hub {
         &self.inner.auth
     }
 
-    /// Who a token speaks for, unless it was revoked.
+    /// Who a token speaks for, unless it was revoked. `from` is the address that a failure counts for, if it does for any.
     ///
     /// # Errors
-    /// Those of [`Authenticator::identify`], and `token_revoked`.
-    pub(crate) async fn identify(&self, token: Option<&str>) -> Result<Identity> {
+    /// Those of [`Authenticator::identify`], `token_revoked`, and `rate_limited` if the address has failed too often.
+    pub(crate) async fn identify(
+        &self,
+        from: Option<IpAddr>,
+        token: Option<&str>,
+    ) -> Result<Identity, Rejected> {
+        let Inner { auth, failed_auth, .. } = &*self.inner;
+        let per_minute = self.inner.settings.borrow().limits.failed_auth_per_address;
+        // Without a token there is nothing to verify, and nothing was tried.
+        let attempt = from.zip(token).map(|(from, token)| Attempt { from, token, per_minute });
+        let now = || auth.steady() * 1_000_000;
+        attempt.map_or(Ok(()), |attempt| failed_auth.check(attempt, now()))?;
+        let identified = self.verify(token).await;
+        if let Some(attempt) = attempt {
+            failed_auth.settle(attempt, identified.as_ref().err().map(|rejected| rejected.error.code), now());
+        }
+        identified
+    }
+
+    async fn verify(&self, token: Option<&str>) -> Result<Identity, Rejected> {
         let identity = self.inner.auth.identify(token).await?;
         self.inner.revocations.load(&self.inner.bus).await?;
         self.follow_revocations();
-        self.check_revoked(&identity)?;
-        Ok(identity)
+        match self.check_revoked(&identity) {
+            Ok(()) => Ok(identity),
+            Err(error) => Err(Rejected::of(identity, error)),
+        }
     }
 
     /// Refuses somebody whose token was taken back, or whose key is not one of the hub's any more.
@@ -303,6 +338,11 @@ impl Hub {
     /// The outboxes that are drained here.
     pub fn outboxes(&self) -> &Outboxes {
         &self.inner.outboxes
+    }
+
+    /// The audit log.
+    pub fn audit(&self) -> &Audit {
+        &self.inner.audit
     }
 
     /// Open WebSocket connections.

@@ -6,6 +6,7 @@
 //! | who it is | [`auth`] |
 //! | what it may do | [`acl`] |
 //! | how much | [`limits`] |
+//! | who was refused, and what administrators did | [`audit`] |
 //! | WebSocket: a session per connection | [`gateway`] |
 //! | members of groups that another hub owns | `edge` |
 //! | HTTP: publish, export, groups, health, metrics | [`http`] |
@@ -15,6 +16,7 @@
 //! It knows no store by name: whoever starts it hands in a [`hub_core::Bus`].
 
 pub mod acl;
+pub mod audit;
 pub mod auth;
 mod edge;
 pub mod gateway;
@@ -24,6 +26,7 @@ mod hub;
 pub mod limits;
 pub mod net;
 pub mod outboxes;
+mod peer;
 mod settings;
 
 pub use hub::{Hub, HubBuilder};

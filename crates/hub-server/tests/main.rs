@@ -1,6 +1,8 @@
 //! The server over real sockets.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "main/audit.rs"]
+mod audit;
 #[path = "main/before_auth.rs"]
 mod before_auth;
 #[path = "main/cluster.rs"]
@@ -33,6 +35,8 @@ mod page;
 mod revoked;
 #[path = "main/rights.rs"]
 mod rights;
+#[path = "main/slowed_auth.rs"]
+mod slowed_auth;
 #[path = "main/strangers.rs"]
 mod strangers;
 #[path = "main/world.rs"]

@@ -82,6 +82,7 @@ fn summary(file: Option<&PathBuf>, config: &Config) -> String {
     let limits = &config.settings.limits;
     let (one, all) = (rate(limits.connection_rate), rate(limits.subject_rate));
     tell("limits", format!("{one} per connection, {all} per subject"));
+    tell("audit", config.audit.log.to_string());
     tell("topics", plural(config.bus.topics.len() as u64, "pattern"));
     text
 }

@@ -1,5 +1,6 @@
 //! From values to what the parts of the hub take, and what can only be checked together.
 
+use super::audit::{Audit, AuditLog};
 use super::mistakes::{Mistakes, Origin};
 use super::settings::SETTINGS;
 use super::value::Value;
@@ -96,6 +97,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         auth: auth(&found, mistakes),
         settings: Settings::default(),
         bus: BusConfig::default(),
+        audit: Audit { log: AuditLog::Off, rate: 0 },
         values: Default::default(),
     };
     found.take("server.bind", &mut config.bind);
@@ -126,6 +128,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         exposed(&found, &config, mistakes);
     }
     config.bus = bus(&found, mistakes);
+    config.audit = super::audit::read(&found, loopback, mistakes);
     let quotas = super::quota::read(&found.quotas, loopback, mistakes);
     config.bus.quotas = quotas.kept;
     config.settings = Settings {
@@ -299,6 +302,7 @@ fn limits(found: &Found, loopback: bool) -> Limits {
     found.take("limits.connections_per_address", &mut limits.connections_per_address);
     found.take("limits.unauthenticated", &mut limits.unauthenticated);
     found.take("limits.unauthenticated_per_address", &mut limits.unauthenticated_per_address);
+    found.take("limits.failed_auth_per_address", &mut limits.failed_auth_per_address);
     found.take("limits.frame_bytes", &mut limits.frame_bytes);
     found.take("limits.batch_events", &mut limits.batch_events);
     found.take("limits.subscriptions", &mut limits.subscriptions);

@@ -6,9 +6,10 @@
 //! | how a value is written | [`value`], [`units`] |
 //! | the file | `file` |
 //! | environment and flags | [`sources`] |
-//! | what the parts of the hub get | [`build`], [`mongo`], [`outbox`], [`quota`] |
+//! | what the parts of the hub get | [`build`], [`mongo`], [`outbox`], [`quota`], [`audit`] |
 //! | what is said when something is wrong | [`mistakes`] |
 
+pub mod audit;
 pub mod build;
 mod file;
 pub mod mistakes;
@@ -66,6 +67,8 @@ pub struct Config {
     pub settings: Settings,
     /// What the bus goes by.
     pub bus: hub_core::Config,
+    /// The audit log.
+    pub audit: audit::Audit,
     values: Values,
 }
 

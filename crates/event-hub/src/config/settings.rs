@@ -41,6 +41,8 @@ pub enum Kind {
     Rates,
     /// Topics: a name, or a pattern with `*` and `**`.
     Pattern,
+    /// `"off"`, `"stderr"`, `"stdout"`, or a file.
+    AuditLog,
 }
 
 /// One setting.
@@ -232,6 +234,12 @@ pub const SETTINGS: &[Setting] = &[
         "the same, of one address",
     ),
     set(
+        "limits.failed_auth_per_address",
+        Kind::Count(0, 60_000),
+        "0; 60 beyond loopback",
+        "failed authentications of one address per minute, after 10 at once; 0: as many as it likes",
+    ),
+    set(
         "limits.frame_bytes",
         Kind::Size(KIB, 64 * MIB),
         "4MiB",
@@ -305,6 +313,19 @@ pub const SETTINGS: &[Setting] = &[
         "topics with a label of their own in the metrics",
     )
     .fixed(),
+    set(
+        "audit.log",
+        Kind::AuditLog,
+        "off; stderr beyond loopback",
+        "where refusals and admin actions are logged, as JSON lines; SIGHUP opens the file again",
+    )
+    .fixed(),
+    set(
+        "audit.rate",
+        Kind::Count(1, 1_000_000),
+        "100",
+        "lines per second of refusals, and as many of admin actions; what is over it is counted",
+    ),
     set("topics_file", Kind::Path, "none", "more topics (.sib, `define-topic`), after those of `[[topics]]`"),
 ];
 

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+use super::audit::AuditLog;
 use super::mistakes::Mistake;
 use super::*;
 use crate::config::settings::{OUTBOX, QUOTA, TOPIC};
@@ -128,6 +129,7 @@ fn every_setting_is_in_the_default_file_with_its_default() {
     assert_eq!((all.bind, all.ws_port, all.ops_port), (none.bind, none.ws_port, none.ops_port));
     assert_eq!((all.segment_bytes, &all.settings.origins), (none.segment_bytes, &none.settings.origins));
     assert_eq!(all.auth.leeway_secs, none.auth.leeway_secs);
+    assert_eq!((&all.audit.log, all.audit.rate), (&none.audit.log, none.audit.rate));
     let mongo = all.mongo.unwrap();
     assert_eq!(mongo.options().names, hub_store_mongo::Names::default());
     assert_eq!(mongo.reached_at("127.0.0.1:8090".parse().unwrap(), false), "ws://127.0.0.1:8090/");
@@ -173,7 +175,7 @@ fn all_mistakes_of_a_file_are_told_at_once_with_their_lines() {
     );
     let wrong = written.wrong();
     let told = [
-        "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [[topics]], [[quota]], [[outbox]], topics_file",
+        "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [audit], [[topics]], [[quota]], [[outbox]], topics_file",
         "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, tls_cert, tls, tls_key",
         "hub.toml:4: server.bind is \"localhost\"; it must be an address such as 127.0.0.1, 0.0.0.0 or ::1",
         "hub.toml:6: limits.frame_bytes is 4096; it must be a size with its unit (B, KiB, MiB, GiB) from 1KiB to 64MiB",
@@ -279,6 +281,7 @@ fn beyond_loopback_it_takes_real_auth_and_brings_rates() {
         let config = load(&Flags::default(), &[("BIND", "0.0.0.0"), ("TLS", "off"), real]).unwrap();
         assert!(!config.settings.open_metrics);
         assert_eq!(config.settings.limits.connection_rate, Some(2_000));
+        assert_eq!(config.settings.limits.failed_auth_per_address, 60);
     }
     for bind in ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"] {
         assert!(load(&Flags::default(), &[("BIND", bind)]).is_ok(), "{bind}");
@@ -293,6 +296,30 @@ fn beyond_loopback_it_takes_real_auth_and_brings_rates() {
         (config.settings.limits.connection_rate, config.settings.limits.subject_rate),
         (None, Some(5))
     );
+}
+
+#[test]
+fn the_audit_log_is_off_on_loopback_and_on_beyond_it_unless_it_is_set() {
+    let exposed = [("BIND", "0.0.0.0"), ("TLS", "off"), ("JWT_SECRET", LONG)];
+    assert_eq!(load(&Flags::default(), &[]).unwrap().audit.log, AuditLog::Off);
+    assert_eq!(load(&Flags::default(), &exposed).unwrap().audit.log, AuditLog::Stderr);
+    let set = |value: &str| Written::new(&format!("[audit]\nlog = \"{value}\"\nrate = 7\n"));
+    for (value, log) in [("off", AuditLog::Off), ("stderr", AuditLog::Stderr), ("stdout", AuditLog::Stdout)] {
+        let audit = set(value).load(&exposed).unwrap().audit;
+        assert_eq!((audit.log, audit.rate), (log, 7));
+    }
+    let beside = set("audit.log");
+    assert_eq!(beside.load(&[]).unwrap().audit.log, AuditLog::File(beside.path("audit.log")));
+    assert!(!beside.path("audit.log").exists(), "only a start makes the file");
+    let wrong = set("nowhere/audit.log").wrong();
+    assert!(
+        wrong[0].starts_with(
+            "hub.toml:2: audit.log is nowhere/audit.log, which is in a directory that does not exist;"
+        ),
+        "{wrong:?}"
+    );
+    assert!(set(".").wrong()[0].contains("is a directory"), "{:?}", set(".").wrong());
+    assert!(set("").wrong()[0].contains("it must be \"off\", \"stderr\", \"stdout\", or the path of a file"));
 }
 
 #[test]
@@ -553,7 +580,7 @@ fn table(settings: &[Setting], strip: &str) -> String {
 fn the_docs_have_every_setting_as_it_is() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
     let docs = std::fs::read_to_string(docs).unwrap();
-    for section in ["server.", "store.", "mongo.", "cluster.", "auth.", "limits.", ""] {
+    for section in ["server.", "store.", "mongo.", "cluster.", "auth.", "limits.", "audit.", ""] {
         let own = |setting: &&Setting| {
             setting.name.split_once('.').map_or("", |(name, _)| name) == section.trim_end_matches('.')
         };

@@ -72,6 +72,7 @@ impl Kind {
                 "\"same-host\", \"any\", or a list of origins such as [\"https://app.example.com\"]".into()
             }
             Self::Rates => "a list such as [{ pattern = \"metrics.**\", rate = 500 }]".into(),
+            Self::AuditLog => "\"off\", \"stderr\", \"stdout\", or the path of a file".into(),
             Self::Pattern => "a topic's name or a pattern such as \"process.*\" or \"metrics.**\"".into(),
         }
     }
@@ -118,7 +119,10 @@ impl Kind {
             Self::MongoUrl => is_mongo_url(text).then(|| Value::Text(text.to_owned())),
             Self::Collection => is_collection(text).then(|| Value::Text(text.to_owned())),
             Self::HubUrl => is_hub_url(text).then(|| Value::Text(text.to_owned())),
-            Self::Path => (!text.is_empty()).then(|| Value::Path(text.into())),
+            Self::AuditLog if matches!(text, "off" | "stderr" | "stdout") => {
+                Some(Value::Text(text.to_owned()))
+            }
+            Self::Path | Self::AuditLog => (!text.is_empty()).then(|| Value::Path(text.into())),
             Self::Address => text.parse().ok().map(Value::Address),
             Self::Switch => text.parse().ok().map(Value::Switch),
             Self::Rate if text == "none" => Some(Value::Rate(None)),

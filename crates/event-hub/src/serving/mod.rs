@@ -5,9 +5,11 @@
 //! | ports, bus, tokens: everything that can go wrong at the start | `start` |
 //! | the store: the data directory, or MongoDB, which may have to be waited for | `embedded`, `mongo` |
 //! | draining the outboxes of services | `outbox` |
+//! | the audit log | `audit` |
 //! | what SIGHUP changes | [`reload`] |
 //! | signals, and the way out | `run` |
 
+mod audit;
 mod embedded;
 mod mongo;
 mod outbox;

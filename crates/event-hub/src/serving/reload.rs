@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::config::mongo::Mongo;
 use crate::config::sources::Flags;
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use hub_server::Hub;
 use hub_server::auth::Secret;
 use hub_server::net::Tls;
@@ -56,6 +56,7 @@ impl Changing {
                 None
             }
         };
+        let audit = self.hub.audit().prepare_reopen().context("audit.log cannot be opened again")?;
         // The last one that can fail. If it does, nothing has changed; after it nothing fails.
         self.hub.bus().set_topics(config.bus.topics).map_err(|error| anyhow!("{}", error.msg))?;
         self.hub.bus().set_quotas(config.bus.quotas);
@@ -63,6 +64,10 @@ impl Changing {
         if let Some((tls, certificate)) = certificate {
             tls.commit(certificate);
         }
+        if let Some(audit) = audit {
+            self.hub.audit().commit_reopen(audit);
+        }
+        self.hub.audit().set_rate(config.audit.rate);
         self.hub.apply(config.settings);
         if rekeyed {
             tracing::warn!(

@@ -1,6 +1,7 @@
 //! Signals, and the way out.
 
 use super::Running;
+use super::audit;
 use super::outbox::Drainers;
 use super::reload::Changing;
 use crate::config::sources::Flags;
@@ -86,6 +87,7 @@ pub async fn run(
         }
         stopped = stop(&hub, drainers) => clean &= stopped,
     }
+    audit::close(&hub).await;
     Ok(ExitCode::from(u8::from(!clean)))
 }
 

@@ -1,5 +1,6 @@
 //! The start: everything that can go wrong says what to do about it.
 
+use super::audit;
 use super::embedded;
 use super::mongo::{self, Ports};
 use crate::config::Config;
@@ -40,6 +41,7 @@ pub struct Running {
 pub async fn start(mut config: Config) -> Result<Running> {
     // Ports and certificates first: they fail at once, while opening a large log takes its time.
     let tls = config.tls.as_ref().map(|(cert, key)| Tls::from_files(cert, key)).transpose()?;
+    let audit = audit::open(&config.audit)?;
     let gateway = listen(SocketAddr::new(config.bind, config.ws_port), "WebSocket", "--ws-port").await?;
     let ops = listen(SocketAddr::new(config.bind, config.ops_port), "HTTP", "--ops-port").await?;
     // Before the secret is made: the directory is this hub's alone.
@@ -66,7 +68,7 @@ pub async fn start(mut config: Config) -> Result<Running> {
     for warning in bus.health().warnings {
         tracing::warn!("store: {warning}");
     }
-    let mut hub = Hub::builder(bus, auth).settings(config.settings.clone()).registry(registry);
+    let mut hub = Hub::builder(bus, auth).settings(config.settings.clone()).registry(registry).audit(audit);
     if let Some(mongo) = &config.mongo {
         if let Some(key) = mongo.key(config.auth.secret.as_ref()) {
             hub = hub.cluster_key(key);

@@ -85,6 +85,26 @@ impl Identity {
     }
 }
 
+/// Why a token was not accepted.
+#[derive(Debug)]
+pub(crate) struct Rejected {
+    pub error: Error,
+    /// Whose token it is, if its signature holds.
+    pub identity: Option<Box<Identity>>,
+}
+
+impl Rejected {
+    pub fn of(identity: Identity, error: Error) -> Self {
+        Self { error, identity: Some(Box::new(identity)) }
+    }
+}
+
+impl From<Error> for Rejected {
+    fn from(error: Error) -> Self {
+        Self { error, identity: None }
+    }
+}
+
 /// Knows whose tokens hold. Clones share keys.
 #[derive(Clone)]
 pub struct Authenticator {
@@ -176,6 +196,11 @@ impl Authenticator {
             });
         }
         verifier.identify(token).await
+    }
+
+    /// The steady clock by which tokens are checked.
+    pub(crate) fn steady(&self) -> Millis {
+        self.verifier().steady()
     }
 
     /// Whether the key that a token was checked with is still one of those that count.

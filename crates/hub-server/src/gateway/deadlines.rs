@@ -111,6 +111,7 @@ impl Session {
         match &mut self.who {
             None if now >= self.opened + Duration::from_millis(self.settings.limits.auth_timeout) => {
                 let error = Error::new(Code::Unauthorized, "no AUTH came in time");
+                self.audit("AUTH", "auth", &error, None, None);
                 self.refuse(&Corr::default(), &error);
                 self.close(CloseCode::Policy, "no AUTH came in time");
                 return None;
@@ -170,6 +171,7 @@ impl Session {
     /// The token has run out: nothing is delivered, but what is in hand can be settled, and a new token brings it all back.
     fn expire(&mut self) {
         let error = Error::new(Code::TokenExpired, "the token has expired; send AUTH with a new one");
+        self.audit("AUTH", "auth", &error, None, None);
         self.refuse(&Corr::default(), &error);
         for slot in self.subscriptions.iter_mut() {
             if let Feed::Group(feed) = &mut slot.feed {

@@ -6,7 +6,7 @@ use super::request::{Corr, Ids, Name, Options, Request};
 use super::session::{Done, Phase, Session, Subscribed, Who};
 use super::subscriptions::{Feed, Reads, Watching};
 use crate::acl::{Action, Target};
-use crate::auth::{Identity, Secret};
+use crate::auth::{Identity, Rejected, Secret};
 use crate::edge::{Ask, Extended, Member};
 use crate::limits::Work;
 use futures_util::future::{BoxFuture, join_all};
@@ -24,6 +24,7 @@ impl Session {
     /// Carries out a request, or begins to. Requests that take their time hold up the next one.
     pub(super) fn handle(&mut self, corr: Corr, request: Request) {
         if let Err(error) = self.may_ask(&request) {
+            self.audit_request(&request, &error);
             return self.refuse_one(corr, request.is_publish(), error);
         }
         if !request.is_publish() {
@@ -80,12 +81,14 @@ impl Session {
                 if let Some(peer) = self.identify_hub(token.as_ref()) {
                     return match peer {
                         Ok(hub) => self.identified(&corr, Identity::of_hub(hub)),
-                        Err(error) => self.refuse(&corr, &error),
+                        Err(error) => self.refuse_auth(&corr, &error.into()),
                     };
                 }
                 let hub = self.hub.clone();
+                // A client that renews its token has shown that it has a good one, and has the rate of its connection.
+                let from = self.address.filter(|_| self.who.is_none()).map(|address| address.ip());
                 self.job = Some(Box::pin(async move {
-                    Done::Identified(corr, hub.identify(token.as_ref().map(Secret::expose)).await)
+                    Done::Identified(corr, hub.identify(from, token.as_ref().map(Secret::expose)).await)
                 }));
             }
             Request::Peer(request) => self.handle_peer(corr, request),
@@ -144,7 +147,7 @@ impl Session {
     pub(super) fn finish(&mut self, done: Done) {
         match done {
             Done::Identified(corr, Ok(identity)) => self.identified(&corr, identity),
-            Done::Identified(corr, Err(error)) => self.refuse(&corr, &error),
+            Done::Identified(corr, Err(rejected)) => self.refuse_auth(&corr, &rejected),
             Done::Sent(corr, answer, sent) => {
                 // Whoever is behind it does not wait as long again.
                 self.crowded = sent.is_refused();
@@ -178,7 +181,7 @@ impl Session {
             && who.identity.subject != identity.subject
         {
             let msg = "this token is somebody else's (its sub differs); open another connection for it";
-            return self.refuse(corr, &Error::new(Code::JwtInvalid, msg));
+            return self.refuse_auth(corr, &Rejected::of(identity, Error::new(Code::JwtInvalid, msg)));
         }
         let subject = identity.subject.as_deref().unwrap_or_default();
         if identity.peer.is_some() {
@@ -187,7 +190,7 @@ impl Session {
         } else if self.live.is_none() {
             match self.hub.live().connect(subject, &self.settings.limits) {
                 Ok(live) => self.live = Some(live),
-                Err(error) => return self.refuse(corr, &error),
+                Err(error) => return self.refuse_auth(corr, &Rejected::of(identity, error)),
             }
             self.burst.set_subject(subject);
         }
@@ -221,17 +224,31 @@ impl Session {
     // ---- PUBLISH ----
 
     fn publish(&mut self, corr: Corr, event: NewEvent) {
-        let added = self.check_publish(&event.topic).and_then(|()| self.burst.add(event));
-        match added {
+        if let Err(error) = self.check_publish(&event.topic) {
+            self.audit_publish(&error, Some(&event.topic));
+            return self.publishing.push(corr, Answer::Refused(error));
+        }
+        match self.burst.add(event) {
             Ok(added) => self.added(corr, Answer::One, added),
-            Err(error) => self.publishing.push(corr, Answer::Refused(error)),
+            Err(error) => {
+                self.audit_publish(&error, None);
+                self.publishing.push(corr, Answer::Refused(error));
+            }
         }
     }
 
     fn publish_all(&mut self, corr: Corr, events: Vec<Result<NewEvent>>) {
-        let mut checked = |event: NewEvent| self.check_publish(&event.topic).map(|()| event);
+        let mut first_refused = None;
+        let mut checked = |event: NewEvent| match self.check_publish(&event.topic) {
+            Ok(()) => Ok(event),
+            Err(error) => {
+                first_refused.get_or_insert_with(|| (event.topic, error.clone()));
+                Err(error)
+            }
+        };
         let events = events.into_iter().map(|event| event.and_then(&mut checked)).collect();
         let (checked, added) = self.burst.add_all(events);
+        self.audit_batch(first_refused.as_ref(), &checked);
         self.added(corr, Answer::Several(checked), added);
     }
 
@@ -300,7 +317,9 @@ impl Session {
         }
         let who = self.who.as_ref();
         if !who.is_some_and(|who| reads.allowed(&who.policy, name.group.as_deref())) {
-            return Err(forbidden(Action::Subscribe, &name.topic, name.group.as_deref()));
+            let error = forbidden(Action::Subscribe, &name.topic, name.group.as_deref());
+            self.audit("SUBSCRIBE", "subscribe", &error, Some(&name.topic), name.group.as_deref());
+            return Err(error);
         }
         let bus = self.hub.bus();
         let ack_timeout = options.ack_timeout.unwrap_or(bus.config().ack_timeout);
@@ -377,7 +396,7 @@ impl Session {
         let Subscribed { name, feed, reads, batch, ack_timeout } = subscribed;
         let mut feed = match feed {
             Ok(feed) => feed,
-            Err(error) => return self.refuse(corr, &error),
+            Err(error) => return self.refuse_subscribe(corr, &name, &error),
         };
         // Rights may have changed while it was opened.
         let who = self.who.as_ref();
@@ -385,7 +404,8 @@ impl Session {
             if let Feed::Group(feed) = feed {
                 feed.close();
             }
-            return self.refuse(corr, &forbidden(Action::Subscribe, &name.topic, name.group.as_deref()));
+            let error = forbidden(Action::Subscribe, &name.topic, name.group.as_deref());
+            return self.refuse_subscribe(corr, &name, &error);
         }
         if let (Feed::Group(feed), true) = (&mut feed, who.is_some_and(|who| who.expired.is_some())) {
             feed.rest(true);
@@ -396,7 +416,7 @@ impl Session {
             if let Feed::Group(feed) = feed {
                 feed.close();
             }
-            return self.refuse(corr, &error);
+            return self.refuse_subscribe(corr, &name, &error);
         }
         // Each topic was looked at, and joined.
         self.meter.owe(Work { topics: feed.topics(), groups: feed.topics(), bytes: 0 });

@@ -10,6 +10,7 @@
 
 mod alarm;
 mod answer;
+mod audit;
 mod deadlines;
 mod deliver;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -30,14 +31,14 @@ pub(crate) use room::{Room, Seat};
 
 use crate::Hub;
 use crate::net::Capacity;
+use crate::peer::address_of;
 use axum::Router;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use handshake::Handshake;
 use socket::Socket;
-use std::net::SocketAddr;
 
 impl Hub {
     /// The WebSocket side.
@@ -52,15 +53,16 @@ async fn upgrade(State(hub): State<Hub>, mut request: Request) -> Response {
         return (StatusCode::UPGRADE_REQUIRED, [("upgrade", "websocket")], text).into_response();
     };
     let settings = hub.settings();
+    let address = address_of(request.extensions());
     if !origin::allowed(&settings, request.headers()) {
+        audit::refused_origin(&hub, address);
         return (StatusCode::FORBIDDEN, "pages of this origin may not connect\n").into_response();
     }
     if hub.draining().is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, "the hub is stopping\n").into_response();
     }
-    let peer = request.extensions().get().map(|ConnectInfo::<SocketAddr>(peer)| peer.ip());
     let capacity = Capacity::unauthenticated(&settings.limits);
-    let waiting = match peer.map(|peer| hub.waiting_room().enter(peer, capacity)).transpose() {
+    let waiting = match address.map(|peer| hub.waiting_room().enter(peer.ip(), capacity)).transpose() {
         Ok(waiting) => waiting,
         Err(_) => {
             let text = "too many connections have not authenticated yet; try again later\n";
@@ -77,7 +79,7 @@ async fn upgrade(State(hub): State<Hub>, mut request: Request) -> Response {
         match upgraded.await {
             Ok(stream) => {
                 let socket = Socket::new(stream, settings.limits.frame_bytes_before_auth());
-                session::Session::new(hub, socket, from, seat, waiting).run().await;
+                session::Session::new(hub, socket, from, address, seat, waiting).run().await;
             }
             Err(error) => tracing::debug!(%error, "connection gone before it was a websocket"),
         }

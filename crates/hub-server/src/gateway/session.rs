@@ -13,7 +13,7 @@ use super::socket::Socket;
 use super::subscriptions::{Feed, Reads, Subscriptions};
 use crate::Hub;
 use crate::acl::Policy;
-use crate::auth::Identity;
+use crate::auth::{Identity, Rejected};
 use crate::limits::{From, LiveConnection, Meter, Work};
 use crate::net::Seat;
 use crate::settings::Settings;
@@ -21,6 +21,7 @@ use futures_util::future::BoxFuture;
 use hub_core::{Burst, Millis, Sent, TopicName};
 use hub_proto::{Code, Error, Result};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -68,6 +69,8 @@ pub(crate) struct Session {
     pub(super) call: Option<CancellationToken>,
     pub(super) called: BoxFuture<'static, ()>,
     pub(super) who: Option<Who>,
+    /// Where it comes from.
+    pub(super) address: Option<SocketAddr>,
     /// Its place among the connections that have not said who they are.
     pub(super) waiting: Option<Seat>,
     /// Frames that came before that.
@@ -152,7 +155,7 @@ pub(super) enum Phase {
 
 /// What a request that took its time led to.
 pub(super) enum Done {
-    Identified(Corr, Result<Identity>),
+    Identified(Corr, Result<Identity, Rejected>),
     Sent(Corr, Answer, Sent),
     Subscribed(Corr, Box<Subscribed>),
     Unsubscribed(Corr),
@@ -190,7 +193,14 @@ pub(super) enum End {
 }
 
 impl Session {
-    pub fn new(hub: Hub, socket: Socket, from: From, seat: Option<Seat>, waiting: Option<Seat>) -> Self {
+    pub fn new(
+        hub: Hub,
+        socket: Socket,
+        from: From,
+        address: Option<SocketAddr>,
+        seat: Option<Seat>,
+        waiting: Option<Seat>,
+    ) -> Self {
         hub.connections().inc();
         let receiver = hub.follow();
         let settings = receiver.borrow().clone();
@@ -201,6 +211,7 @@ impl Session {
             call: None,
             called: Box::pin(std::future::pending()),
             who: None,
+            address,
             waiting,
             frames_before_auth: 0,
             seat,
@@ -467,6 +478,7 @@ impl Session {
         if now >= since + HEARING {
             self.strikes += self.weight;
             if self.strikes >= STRIKES {
+                self.audit_flood(error);
                 self.hang_up(CloseCode::Policy, "too many requests in spite of rate_limited".to_owned());
             }
         }
@@ -548,6 +560,7 @@ impl Session {
     pub(super) fn check_revoked(&mut self) {
         let Some(who) = self.who.as_ref().filter(|_| self.phase == Phase::Open) else { return };
         if let Err(error) = self.hub.check_revoked(&who.identity) {
+            self.audit("AUTH", "auth", &error, None, None);
             self.refuse(&Corr::default(), &error);
             self.close(CloseCode::Policy, "the token was revoked");
         }
@@ -565,6 +578,7 @@ impl Session {
         for name in self.subscriptions.forbidden(&who.policy) {
             let error =
                 Error::new(Code::Forbidden, "the right to read this was taken back; nothing was settled");
+            self.audit("SUBSCRIBE", "subscribe", &error, Some(&name.topic), name.group.as_deref());
             self.end_subscription(&name, &error);
         }
     }

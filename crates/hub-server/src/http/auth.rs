@@ -1,14 +1,16 @@
 //! Who asks, and what that one may do.
 
+use super::audit::{About, Trail};
 use super::error::{Failure, shown};
 use crate::acl::{Action, Effect, Policy, Rule, Target};
-use crate::auth::{Authenticator, Identity};
+use crate::auth::{Authenticator, Identity, Rejected};
 use crate::limits::{From, Meter, Work};
 use crate::net::origin_of;
+use crate::peer::address_of;
 use crate::{Hub, Settings};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{Extensions, HeaderMap, header};
 use hub_core::Millis;
 use hub_proto::{Code, Error, TopicName};
 use std::sync::Arc;
@@ -22,6 +24,7 @@ pub(super) struct Caller {
     settings: Arc<Settings>,
     rules: Policy,
     meter: Meter,
+    trail: Trail,
 }
 
 impl FromRequestParts<Hub> for Caller {
@@ -31,18 +34,29 @@ impl FromRequestParts<Hub> for Caller {
         if hub.draining().is_cancelled() {
             return Err(Error::unavailable("the hub is stopping; try again when it is back").into());
         }
-        let identity = hub.identify(bearer(&parts.headers)?).await?;
+        let trail = Trail::of(parts, hub);
+        let refused = |identity: Option<&Identity>, failure: Failure| {
+            trail.refused(identity, "auth", About::default(), &failure);
+            failure
+        };
+        let token = bearer(&parts.headers).map_err(|failure| refused(None, failure))?;
+        let from = address_of(&parts.extensions).map(|address| address.ip());
+        let identity = match hub.identify(from, token).await {
+            Ok(identity) => identity,
+            Err(Rejected { error, identity }) => return Err(refused(identity.as_deref(), error.into())),
+        };
         let settings = hub.settings();
         let rules = settings.rules_for(&identity);
         let meter = Meter::for_request(hub.buckets(), identity.subject.as_deref(), origin_of(&parts.headers));
-        Ok(Self { identity, settings, rules, meter })
+        Ok(Self { identity, settings, rules, meter, trail })
     }
 }
 
 /// Whether the request has a token that holds. For those who are answered in any case.
-pub(super) async fn is_known(hub: &Hub, headers: &HeaderMap) -> bool {
+pub(super) async fn is_known(hub: &Hub, extensions: &Extensions, headers: &HeaderMap) -> bool {
+    let from = address_of(extensions).map(|address| address.ip());
     match bearer(headers) {
-        Ok(token) => hub.identify(token).await.is_ok(),
+        Ok(token) => hub.identify(from, token).await.is_ok(),
         Err(_) => false,
     }
 }
@@ -96,17 +110,53 @@ impl Caller {
         self.rules.allows(action, target, group)
     }
 
-    /// Refuses what the rules do not allow.
+    /// Refuses what the rules do not allow. For an admin action that is [`administrate`](Self::administrate).
     pub fn must(&self, action: Action, target: Target<'_>, group: Option<&str>) -> Result<(), Failure> {
+        if action == Action::Admin {
+            return self.administrate(target, About { group, ..About::default() });
+        }
         match self.may(action, target, group) {
             true => Ok(()),
-            false => Err(forbidden(action, target, group)),
+            false => {
+                let about = About { topic: Some(&name_of(target)), group, target: None };
+                Err(self.refused(action.as_str(), about, forbidden(action, target, group)))
+            }
         }
+    }
+
+    /// Refuses an admin action that the rules do not allow. The audit log has a line of it in either case, and has it before the action
+    /// begins: a client that hangs up in the middle leaves a trace. `about` has what the line tells instead of the
+    /// topics, or beside them.
+    pub fn administrate(&self, target: Target<'_>, about: About<'_>) -> Result<(), Failure> {
+        let topic = name_of(target);
+        let about = About { topic: about.target.is_none().then_some(&*topic), ..about };
+        let is_allowed = self.may(Action::Admin, target, None);
+        self.administrate_if(is_allowed, about, || forbidden(Action::Admin, target, None))
+    }
+
+    /// The same for an action of which the caller has found out whether the rules allow it.
+    pub fn administrate_if(
+        &self,
+        is_allowed: bool,
+        about: About<'_>,
+        refusal: impl FnOnce() -> Failure,
+    ) -> Result<(), Failure> {
+        let refused = (!is_allowed).then(refusal);
+        self.trail.admin(&self.identity, about, refused.as_ref());
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// A refusal, which the audit log has if it is about rights or quotas.
+    pub fn refused(&self, action: &'static str, about: About<'_>, failure: impl Into<Failure>) -> Failure {
+        let failure = failure.into();
+        self.trail.refused(Some(&self.identity), action, about, &failure);
+        failure
     }
 
     /// Like [`must`](Self::must), by the rules as they are by now: for answers that take long.
     pub fn still_must(&mut self, hub: &Hub, action: Action, target: Target<'_>) -> Result<(), Failure> {
-        hub.check_revoked(&self.identity)?;
+        hub.check_revoked(&self.identity)
+            .map_err(|error| self.refused(action.as_str(), About::default(), error))?;
         let settings = hub.settings();
         if !Arc::ptr_eq(&settings, &self.settings) {
             self.rules = settings.rules_for(&self.identity);
@@ -177,6 +227,13 @@ impl Caller {
     /// Takes room for a request that brings no event.
     pub fn take_one(&mut self) -> Result<(), Failure> {
         Ok(self.meter.take_one()?)
+    }
+}
+
+fn name_of(target: Target<'_>) -> String {
+    match target {
+        Target::Topic(topic) => topic.to_string(),
+        Target::Pattern(pattern) => pattern.to_string(),
     }
 }
 

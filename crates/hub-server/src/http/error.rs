@@ -65,6 +65,11 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, "not_found", error)
     }
 
+    /// The code that a program goes by.
+    pub fn code(&self) -> &'static str {
+        self.body.code
+    }
+
     /// It may be well in a moment.
     pub fn later(error: Error) -> Self {
         Self { retry_after_ms: Some(1_000), ..error.into() }

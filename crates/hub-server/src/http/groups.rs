@@ -1,5 +1,6 @@
 //! `GET /groups` and `DELETE /groups`.
 
+use super::audit::About;
 use super::auth::Caller;
 use super::cursors::exists;
 use super::error::{Answer, Failure, in_time, shown};
@@ -76,7 +77,8 @@ pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(
             let topic = params.topic()?;
             if !caller.sees_topic(&topic) {
                 let text = format!("the token allows nothing on topic {topic}");
-                return Err(Error::new(Code::Forbidden, text).into());
+                let about = About { topic: Some(&topic), ..About::default() };
+                return Err(caller.refused("read", about, Error::new(Code::Forbidden, text)));
             }
             exists(hub.bus(), &topic)?;
             Some(vec![topic])
@@ -151,27 +153,31 @@ pub(super) async fn delete(State(hub): State<Hub>, mut caller: Caller, RawQuery(
         (Some(pattern), None) if pattern.contains('*') => {
             let parsed = Pattern::parse(pattern)?;
             caller.take_one()?;
-            caller.must(Action::Admin, Target::Pattern(&parsed), None)?;
+            caller
+                .administrate(Target::Pattern(&parsed), About { group: Some(&group), ..About::default() })?;
             let deleted = in_time(act(&hub, &group, &Act::Delete(pattern.to_owned()))).await?;
             Ok(Json(json!({"topic": pattern, "group": group, "deleted": deleted})).into_response())
         }
         (Some(_), None) => {
             let topic = params.topic()?;
             caller.take_one()?;
-            caller.must(Action::Admin, Target::Topic(&topic), None)?;
+            caller.administrate(Target::Topic(&topic), About { group: Some(&group), ..About::default() })?;
             exists(bus, &topic)?;
             let deleted = in_time(act(&hub, &group, &Act::Delete(topic.to_string()))).await?;
             Ok(Json(json!({"topic": topic, "group": group, "deleted": deleted})).into_response())
         }
         (None, Some(label)) => {
             caller.take_one()?;
-            if !may_delete_list(&hub, &caller, label, &group).await? {
+            let is_allowed = may_delete_list(&hub, &caller, label, &group).await?;
+            let list = format!("list:{label}");
+            let about = About { group: Some(&group), target: Some(&list), topic: None };
+            caller.administrate_if(is_allowed, about, || {
                 let (label, group) = (shown(label), shown(&group));
                 let text = format!(
                     "the token does not allow admin on every topic of the list {label} with group {group}"
                 );
-                return Err(Error::new(Code::Forbidden, text).into());
-            }
+                Error::new(Code::Forbidden, text).into()
+            })?;
             let deleted = in_time(act(&hub, &group, &Act::DeleteList(label.to_owned()))).await?;
             Ok(Json(json!({"label": label, "group": group, "deleted": deleted})).into_response())
         }

@@ -1,5 +1,6 @@
 //! `GET /hubs`: the hubs on this store that are alive.
 
+use super::audit::About;
 use super::auth::Caller;
 use super::error::Answer;
 use super::query::Params;
@@ -27,9 +28,8 @@ pub(super) async fn hubs(State(hub): State<Hub>, mut caller: Caller, RawQuery(qu
     Params::read(query.as_deref(), &[])?;
     caller.take_one()?;
     if !caller.administrates() {
-        return Err(
-            Error::forbidden("where the hubs are is shown to those who may administrate something").into()
-        );
+        let error = Error::forbidden("where the hubs are is shown to those who may administrate something");
+        return Err(caller.refused("admin", About::default(), error));
     }
     let me = hub.bus().hub().map(|hub| hub.id);
     let entry = |HubInfo { id, address, started, version }: HubInfo| Entry {

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | which paths there are, what every answer carries | here |
 //! | who asks, and what that one may do | `auth` |
+//! | what the audit log has of a request | `audit` |
 //! | how a refusal looks | `error` |
 //! | parameters, bodies, pages | `query`, `body`, `page` |
 //! | which topics a caller may see | `visible` |
@@ -21,6 +22,7 @@
 //! The order of checks is the same everywhere: who (401), the request's shape (400), may it (403), is it there (404). So a
 //! stranger learns of no topic that it may not see. `docs/http.md` has every request with its answer.
 
+mod audit;
 mod auth;
 mod body;
 mod cloudevent;

@@ -1,5 +1,6 @@
 //! `GET /outbox` and `POST /outbox/retry`.
 
+use super::audit::About;
 use super::auth::Caller;
 use super::body;
 use super::error::{Answer, Failure, in_time, shown};
@@ -157,7 +158,9 @@ pub(super) async fn retry(
         return Err(Failure::bad_request(format!("ids has more than {IDS}; leave it out to retry all")));
     }
     // Rows are of any topic.
-    caller.must(Action::Admin, Target::Pattern(&Pattern::parse("**")?), None)?;
+    let target = format!("outbox:{}", asked.outbox);
+    let about = About { target: Some(&target), ..About::default() };
+    caller.administrate(Target::Pattern(&Pattern::parse("**")?), about)?;
     let Some(outbox) = hub.outboxes().get(&asked.outbox) else { return Err(unknown(&hub, &asked.outbox)) };
     let Some(store) = outbox.store else {
         let why = outbox.trouble.unwrap_or_else(|| "it has not been reached yet".into());

@@ -1,5 +1,6 @@
 //! `POST /publish/{topic}`: the body is the payload.
 
+use super::audit::About;
 use super::auth::Caller;
 use super::error::{Answer, Failure};
 use super::query::Params;
@@ -63,6 +64,9 @@ pub(super) async fn publish(
         true => cloudevent::read(topic, &body, options)?,
         false => NewEvent { topic, payload: Payload::from_json(body)?, options },
     };
-    let receipt = hub.bus().send_for(caller.subject(), event).await?;
+    let topic = event.topic.clone();
+    let receipt = hub.bus().send_for(caller.subject(), event).await.map_err(|error| {
+        caller.refused("publish", About { topic: Some(&topic), ..About::default() }, error)
+    })?;
     Ok(Json(Published::from(receipt)).into_response())
 }

@@ -1,5 +1,6 @@
 //! `GET /quotas`: what a subject may use, and what it uses.
 
+use super::audit::About;
 use super::auth::Caller;
 use super::error::{Answer, Failure, shown};
 use super::page::Page;
@@ -63,7 +64,7 @@ pub(super) async fn quotas(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     caller.take_one()?;
     if (all || named.is_some_and(|named| named != caller.subject())) && !caller.administrates() {
         let text = "quotas of others are shown to those who may administrate something";
-        return Err(hub_proto::Error::forbidden(text).into());
+        return Err(caller.refused("admin", About::default(), hub_proto::Error::forbidden(text)));
     }
     if !all {
         if let Some(after) = &page.after {

@@ -1,11 +1,12 @@
 //! `POST /revoke`: takes tokens back.
 
+use super::audit::About;
 use super::auth::Caller;
 use super::body;
 use super::error::{Answer, Failure, in_time};
 use super::query::Params;
 use crate::Hub;
-use crate::acl::{Action, Target};
+use crate::acl::Target;
 use crate::auth::Revoked;
 use axum::Json;
 use axum::body::Body;
@@ -27,6 +28,14 @@ struct Asked {
     jti: Option<String>,
 }
 
+impl Asked {
+    /// Whose tokens, for the audit log.
+    fn target(&self) -> String {
+        let (sub, jti) = (self.sub.iter().map(|sub| format!("sub:{sub}")), self.jti.iter());
+        sub.chain(jti.map(|jti| format!("jti:{jti}"))).collect::<Vec<_>>().join(" ")
+    }
+}
+
 pub(super) async fn revoke(
     State(hub): State<Hub>,
     mut caller: Caller,
@@ -38,7 +47,9 @@ pub(super) async fn revoke(
     caller.take_one()?;
     let body = body::read(&headers, body, &hub.settings().limits).await?;
     let asked: Asked = body::object(&body, "{sub?, jti?}")?;
-    caller.must(Action::Admin, Target::Pattern(&Pattern::parse("**")?), None)?;
+    let target = asked.target();
+    let about = About { target: Some(&target), ..About::default() };
+    caller.administrate(Target::Pattern(&Pattern::parse("**")?), about)?;
     let named = [asked.sub.map(Revoked::Subject), asked.jti.map(Revoked::Token)];
     let named: Vec<Revoked> = named.into_iter().flatten().collect();
     let is_bad = |what: &Revoked| {

@@ -1,12 +1,13 @@
 //! `POST /groups/seek`: places a group anew.
 
+use super::audit::About;
 use super::auth::Caller;
 use super::body;
 use super::cursors::exists;
 use super::error::{Answer, Failure, in_time, shown};
 use super::query::Params;
 use crate::Hub;
-use crate::acl::{Action, Target};
+use crate::acl::Target;
 use crate::edge::{Act, act};
 use axum::Json;
 use axum::body::Body;
@@ -38,7 +39,7 @@ pub(super) async fn seek(
     caller.take_one()?;
     let body = body::read(&headers, body, &hub.settings().limits).await?;
     let (topic, group, to) = read(&body)?;
-    caller.must(Action::Admin, Target::Topic(&topic), None)?;
+    caller.administrate(Target::Topic(&topic), About { group: Some(&group), ..About::default() })?;
     exists(hub.bus(), &topic)?;
     let seq = in_time(act(&hub, &group, &Act::Seek(topic.clone(), to))).await?;
     Ok(Json(json!({"topic": topic, "group": group, "seq": seq})).into_response())

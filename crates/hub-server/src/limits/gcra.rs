@@ -6,14 +6,14 @@
 //! of a batch have said yes, puts it there. That is why this is not one of the crates for it: they check and take in one.
 
 /// Nanoseconds since some fixed moment: when a bucket is full again.
-pub(super) type FullAt = u64;
+pub(crate) type FullAt = u64;
 
 /// How far ahead a bucket may be.
 const SECOND: u64 = 1_000_000_000;
 
 /// Why a batch does not fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     /// It fits after so many nanoseconds.
     Wait(u64),
     /// It never fits: the bucket holds fewer, and is full after so many nanoseconds.
@@ -21,7 +21,7 @@ pub(super) enum Refused {
 }
 
 /// Where `n` events leave a bucket that takes `rate` of them per second.
-pub(super) fn after(full_at: FullAt, now: u64, rate: u32, n: u64) -> Result<FullAt, Refused> {
+pub(crate) fn after(full_at: FullAt, now: u64, rate: u32, n: u64) -> Result<FullAt, Refused> {
     let full_at = full_at.max(now);
     if n > u64::from(rate) {
         return Err(Refused::Never(full_at - now));
@@ -31,10 +31,18 @@ pub(super) fn after(full_at: FullAt, now: u64, rate: u32, n: u64) -> Result<Full
     }
     // `n` is at most `rate`, so neither the product overflows nor is the cost over a second. Rounded down, so that
     // events one by one are as many as in one batch; that gives less than a nanosecond away per batch.
-    let next = full_at + (n * SECOND / u64::from(rate)).max(1);
-    match next.checked_sub(now + SECOND) {
+    take(full_at, now, (n * SECOND / u64::from(rate)).max(1), SECOND).map_err(Refused::Wait)
+}
+
+/// Where taking `cost` leaves a bucket that holds `capacity`; both are the nanoseconds in which as much flows back.
+///
+/// # Errors
+/// The nanoseconds after which it fits.
+pub(crate) fn take(full_at: FullAt, now: u64, cost: u64, capacity: u64) -> Result<FullAt, u64> {
+    let next = full_at.max(now) + cost;
+    match next.checked_sub(now + capacity) {
         None | Some(0) => Ok(next),
-        Some(over) => Err(Refused::Wait(over)),
+        Some(over) => Err(over),
     }
 }
 

@@ -6,12 +6,15 @@
 mod buckets;
 mod bytes;
 mod clock;
-mod gcra;
+mod failed_auth;
+pub(crate) mod gcra;
 mod live;
 mod meter;
+mod recent;
 mod work;
 
 pub use buckets::Buckets;
+pub(crate) use failed_auth::{Attempt, FailedAuth};
 pub(crate) use live::{Live, LiveConnection};
 pub use meter::{From, Meter};
 pub use work::Work;
@@ -43,6 +46,8 @@ pub struct Limits {
     pub unauthenticated: usize,
     /// The same, of one address.
     pub unauthenticated_per_address: usize,
+    /// Failed authentications of one address per minute, after ten at once; 0: as many as it likes.
+    pub failed_auth_per_address: u32,
     /// The largest frame, and the largest body of a request.
     pub frame_bytes: usize,
     /// The most events in one PUBLISH.
@@ -88,6 +93,7 @@ impl Default for Limits {
             connections_per_address: 20_000,
             unauthenticated: 1_000,
             unauthenticated_per_address: 1_000,
+            failed_auth_per_address: 0,
             frame_bytes: 4 << 20,
             batch_events: limits::BATCH_EVENTS,
             subscriptions: 1_000,
@@ -120,6 +126,7 @@ impl Limits {
             subject_rate: Some(SUBJECT_RATE),
             connections_per_address: 1_000,
             unauthenticated_per_address: 100,
+            failed_auth_per_address: 60,
             ..Self::default()
         }
     }

@@ -20,7 +20,7 @@ mod stall;
 mod tls;
 
 pub use seat::Seat;
-pub(crate) use seat::{Capacity, Door};
+pub(crate) use seat::{Capacity, Door, Origin};
 pub use tls::{PreparedTls, Tls, TlsError};
 
 use crate::limits::From;

@@ -39,7 +39,7 @@ struct Seats {
 
 /// What counts as one address: an IPv4 address, or a /64, of which any home has one and can use all of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Origin {
+pub(crate) enum Origin {
     V4(Ipv4Addr),
     V6([u16; 4]),
 }
@@ -125,7 +125,7 @@ impl Drop for Taken {
 }
 
 impl Origin {
-    fn of(ip: IpAddr) -> Self {
+    pub fn of(ip: IpAddr) -> Self {
         // A socket that listens on `::` sees IPv4 as `::ffff:a.b.c.d`.
         match ip.to_canonical() {
             IpAddr::V4(ip) => Self::V4(ip),

@@ -156,6 +156,11 @@ impl Client {
     pub async fn open(address: SocketAddr) -> Self {
         let request = format!("ws://{address}/").into_client_request().unwrap();
         let (socket, _) = connect_async(request).await.unwrap();
+        Self::over(socket)
+    }
+
+    /// A client over a connection that is open.
+    pub fn over(socket: WebSocketStream<MaybeTlsStream<TcpStream>>) -> Self {
         Self { socket, asked: 0, early: std::collections::VecDeque::new() }
     }
 
@@ -165,7 +170,7 @@ impl Client {
         socket.set_recv_buffer_size(64 << 10).unwrap();
         let stream = MaybeTlsStream::Plain(socket.connect(address).await.unwrap());
         let (socket, _) = client_async(format!("ws://{address}/"), stream).await.unwrap();
-        Self { socket, asked: 0, early: std::collections::VecDeque::new() }
+        Self::over(socket)
     }
 
     /// Sends a frame.
