@@ -38,8 +38,10 @@ use tokio::sync::Mutex;
 pub struct Cleaner {
     db: Db,
     delay: Duration,
-    plans: parking_lot::Mutex<HashMap<(TopicName, Purpose), Arc<Mutex<Plans>>, RandomState>>,
+    plans: parking_lot::Mutex<PlansByTopic>,
 }
+
+type PlansByTopic = HashMap<(TopicName, Purpose), Arc<Mutex<Plans>>, RandomState>;
 
 /// What plans are for. Those of one purpose do not disturb those of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
