@@ -3,6 +3,7 @@
 use crate::acl::Policy;
 use crate::auth::Identity;
 use crate::limits::Limits;
+use crate::net::Proxies;
 
 /// Set at the start and by a reload; sessions that are open follow it.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,8 @@ pub struct Settings {
     /// Metrics are shown to anybody; set when the server listens on loopback only. Web pages are kept out all the same: a
     /// request has to name the hub by an address or as `localhost`.
     pub open_metrics: bool,
+    /// Proxies that are believed when they name the client of a request; connections from then on.
+    pub proxies: Proxies,
 }
 
 impl Settings {

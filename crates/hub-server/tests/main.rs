@@ -3,6 +3,8 @@
 
 #[path = "main/before_auth.rs"]
 mod before_auth;
+#[path = "main/certificates.rs"]
+mod certificates;
 #[path = "main/cluster.rs"]
 mod cluster;
 #[path = "main/drain.rs"]
@@ -27,6 +29,8 @@ mod net;
 mod node;
 #[path = "main/page.rs"]
 mod page;
+#[path = "main/proxies.rs"]
+mod proxies;
 #[path = "main/revoked.rs"]
 mod revoked;
 #[path = "main/rights.rs"]

@@ -9,7 +9,7 @@ use hub_server::acl::Policy;
 use hub_server::acl::sib::Sib;
 use hub_server::auth::{AuthConfig, Secret};
 use hub_server::limits::Limits;
-use hub_server::net::{Tls, TlsError};
+use hub_server::net::{Proxies, Tls, TlsError, TrustedProxies};
 use hub_server::{Origins, Settings};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -133,6 +133,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         limits: Limits { subject_quotas: quotas.open, ..limits(&found, loopback) },
         origins: origins(&found),
         open_metrics: loopback,
+        proxies: proxies(&found, mistakes),
     };
     let (frame, payload) = (config.settings.limits.frame_bytes, config.bus.max_payload);
     if payload > frame {
@@ -283,6 +284,26 @@ fn origins(found: &Found) -> Origins {
         Some((Value::Texts(list), _)) => Origins::Listed(list.clone()),
         Some((Value::Text(word), _)) if word == "any" => Origins::Any,
         _ => Origins::SameHost,
+    }
+}
+
+fn proxies(found: &Found, mistakes: &mut Mistakes) -> Proxies {
+    let protocol = found.get("server.proxy_protocol").unwrap_or(false);
+    let Some(list) = found.get::<Vec<String>>("server.trusted_proxies") else {
+        if protocol {
+            let text = "server.proxy_protocol is true and server.trusted_proxies names nobody; set it to the addresses or \
+                        networks of the proxies that send the header";
+            mistakes.add(found.origin("server.proxy_protocol"), text);
+        }
+        return Proxies::default();
+    };
+    match TrustedProxies::parse(&list) {
+        Ok(trusted) => Proxies { trusted, protocol },
+        Err(error) => {
+            let name = "server.trusted_proxies";
+            mistakes.add(found.origin(name), format!("{name}: {error}"));
+            Proxies::default()
+        }
     }
 }
 

@@ -35,6 +35,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// A list of texts; in the environment with commas between.
     Texts,
+    /// A list of addresses and networks.
+    Networks,
     /// `"same-host"`, `"any"`, or a list of origins.
     Origins,
     /// A list of `{ pattern, rate }`.
@@ -114,6 +116,18 @@ pub const SETTINGS: &[Setting] = &[
     .env("TLS")
     .fixed(),
     set("server.tls_key", Kind::Path, "none", "the private key of the certificate, in PEM"),
+    set(
+        "server.trusted_proxies",
+        Kind::Networks,
+        "none",
+        "proxies that are believed when they name a client in `X-Forwarded-For`",
+    ),
+    set(
+        "server.proxy_protocol",
+        Kind::Switch,
+        "false",
+        "connections of trusted proxies begin with a PROXY protocol v2 header; others have none",
+    ),
     set("store.data", Kind::Path, "./event-hub-data", "the data directory")
         .env("EVENT_HUB_DATA")
         .flag("--data")

@@ -174,7 +174,7 @@ fn all_mistakes_of_a_file_are_told_at_once_with_their_lines() {
     let wrong = written.wrong();
     let told = [
         "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [[topics]], [[quota]], [[outbox]], topics_file",
-        "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, tls_cert, tls, tls_key",
+        "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, tls_cert, tls, tls_key, trusted_proxies, proxy_protocol",
         "hub.toml:4: server.bind is \"localhost\"; it must be an address such as 127.0.0.1, 0.0.0.0 or ::1",
         "hub.toml:6: limits.frame_bytes is 4096; it must be a size with its unit (B, KiB, MiB, GiB) from 1KiB to 64MiB",
         "hub.toml:7: limits.auth_timeout is \"1h\"; it must be a time with its unit (ms, s, m, h, d) from 1s to 10m",
@@ -255,6 +255,37 @@ fn quotas_are_of_subjects_or_of_topics() {
     ] {
         let wrong = Written::new(&format!("[[quota]]\n{text}\n")).wrong();
         assert!(wrong.len() == 1 && wrong[0].contains(said), "{wrong:?}");
+    }
+}
+
+#[test]
+fn proxies_are_trusted_only_if_they_are_listed() {
+    assert_eq!(Written::new("").load(&[]).unwrap().settings.proxies, Default::default());
+    let text = "[server]\ntrusted_proxies = [\"10.0.0.5\", \"2001:db8::/32\"]\nproxy_protocol = true\n";
+    let proxies = Written::new(text).load(&[]).unwrap().settings.proxies;
+    assert_eq!(
+        (proxies.trusted.to_string().as_str(), proxies.protocol),
+        ("10.0.0.5/32, 2001:db8::/32", true)
+    );
+    let one =
+        Written::new("[server]\ntrusted_proxies = \"10.0.0.0/8\"\n").load(&[]).unwrap().settings.proxies;
+    assert_eq!((one.trusted.to_string().as_str(), one.protocol), ("10.0.0.0/8", false));
+    for (text, said) in [
+        ("proxy_protocol = true", "server.proxy_protocol is true and server.trusted_proxies names nobody"),
+        (
+            "trusted_proxies = [\"proxy.example\"]",
+            "server.trusted_proxies: \"proxy.example\" is neither an address",
+        ),
+        ("trusted_proxies = [\"10.0.0.1/8\"]", "the network is 10.0.0.0/8"),
+        ("trusted_proxies = []", "it must be a list of addresses and networks"),
+        ("trusted_proxies = [10]", "it must be a list of addresses and networks"),
+        ("proxy_protocol = \"v2\"", "it must be true or false"),
+    ] {
+        let wrong = Written::new(&format!("[server]\n{text}\n")).wrong();
+        assert!(
+            wrong.len() == 1 && wrong[0].starts_with("hub.toml:2: ") && wrong[0].contains(said),
+            "{wrong:?}"
+        );
     }
 }
 

@@ -29,15 +29,14 @@ pub(crate) use request::Name;
 pub(crate) use room::{Room, Seat};
 
 use crate::Hub;
-use crate::net::Capacity;
+use crate::net::{Capacity, ClientAddress};
 use axum::Router;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use handshake::Handshake;
 use socket::Socket;
-use std::net::SocketAddr;
 
 impl Hub {
     /// The WebSocket side.
@@ -58,9 +57,9 @@ async fn upgrade(State(hub): State<Hub>, mut request: Request) -> Response {
     if hub.draining().is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, "the hub is stopping\n").into_response();
     }
-    let peer = request.extensions().get().map(|ConnectInfo::<SocketAddr>(peer)| peer.ip());
+    let client = ClientAddress::of(request.extensions());
     let capacity = Capacity::unauthenticated(&settings.limits);
-    let waiting = match peer.map(|peer| hub.waiting_room().enter(peer, capacity)).transpose() {
+    let waiting = match client.map(|client| hub.waiting_room().enter(client.ip, capacity)).transpose() {
         Ok(waiting) => waiting,
         Err(_) => {
             let text = "too many connections have not authenticated yet; try again later\n";
@@ -68,7 +67,7 @@ async fn upgrade(State(hub): State<Hub>, mut request: Request) -> Response {
         }
     };
     let seat = request.extensions_mut().remove::<crate::net::Seat>();
-    let from = crate::net::origin_of(request.headers());
+    let from = crate::net::origin_of(request.headers(), request.extensions());
     // A stop waits for the session.
     let tracked = hub.sessions().token();
     let (answer, upgraded) = handshake.accept();

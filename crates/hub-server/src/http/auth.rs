@@ -33,35 +33,37 @@ impl FromRequestParts<Hub> for Caller {
         let identity = hub.identify(bearer(&parts.headers)?).await?;
         let settings = hub.settings();
         let rules = settings.rules_for(&identity);
-        let meter = Meter::for_request(hub.buckets(), identity.subject.as_deref(), origin_of(&parts.headers));
+        let from = origin_of(&parts.headers, &parts.extensions);
+        let meter = Meter::for_request(hub.buckets(), identity.subject.as_deref(), from);
         Ok(Self { identity, settings, rules, meter })
     }
 }
 
 /// Whether the request has a token that holds. For those who are answered in any case.
-pub(super) async fn is_known(hub: &Hub, headers: &HeaderMap) -> bool {
-    match bearer(headers) {
+pub(super) async fn is_known(hub: &Hub, parts: &Parts) -> bool {
+    match bearer(&parts.headers) {
         Ok(token) => hub.identify(token).await.is_ok(),
         Err(_) => false,
     }
 }
 
 /// The same without a hub.
-pub(super) async fn is_known_to(auth: &Authenticator, headers: &HeaderMap) -> bool {
-    match bearer(headers) {
+pub(super) async fn is_known_to(auth: &Authenticator, parts: &Parts) -> bool {
+    match bearer(&parts.headers) {
         Ok(token) => auth.identify(token).await.is_ok(),
         Err(_) => false,
     }
 }
 
 /// Whether anybody may see how the hub is doing: it listens on loopback only, and it is no web page that asks.
-pub(super) fn is_open(hub: &Hub, headers: &HeaderMap) -> bool {
-    is_open_by(&hub.settings(), headers)
+pub(super) fn is_open(hub: &Hub, parts: &Parts) -> bool {
+    is_open_by(&hub.settings(), parts)
 }
 
 /// The same without a hub.
-pub(super) fn is_open_by(settings: &Settings, headers: &HeaderMap) -> bool {
-    settings.open_metrics && crate::host::is_local(headers) && origin_of(headers) == From::Peer
+pub(super) fn is_open_by(settings: &Settings, parts: &Parts) -> bool {
+    let Parts { headers, extensions, .. } = parts;
+    settings.open_metrics && crate::host::is_local(headers) && origin_of(headers, extensions) == From::Peer
 }
 
 /// The token of `Authorization: Bearer …`. Nothing of it gets into an error.
