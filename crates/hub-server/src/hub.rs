@@ -5,7 +5,7 @@ use crate::auth::{Authenticator, ClusterKey, Identity, Revoked};
 use crate::edge::Edge;
 use crate::gateway::Room;
 use crate::limits::{Buckets, Live};
-use crate::net::Door;
+use crate::net::{ClientCertificate, Door};
 use crate::outboxes::Outboxes;
 use crate::settings::Settings;
 use hub_core::{Bus, SystemTopic};
@@ -68,6 +68,7 @@ pub struct HubBuilder {
     registry: Registry,
     cluster_key: Option<ClusterKey>,
     cluster_roots: Option<Vec<u8>>,
+    cluster_certificate: Option<hub_client::Certificate>,
 }
 
 impl HubBuilder {
@@ -96,6 +97,12 @@ impl HubBuilder {
         self
     }
 
+    /// The certificate that this hub shows to others that ask for one.
+    pub fn cluster_certificate(mut self, certificate: hub_client::Certificate) -> Self {
+        self.cluster_certificate = Some(certificate);
+        self
+    }
+
     /// The hub. It does nothing by itself: serve its [`gateway`](Hub::gateway) and its [`ops`](Hub::ops).
     pub fn build(mut self) -> Hub {
         let connections = Gauge::default();
@@ -116,7 +123,7 @@ impl HubBuilder {
                 waiting_room: door.beside(),
                 door,
                 live: Live::default(),
-                edge: Edge::new(self.cluster_key, self.cluster_roots),
+                edge: Edge::new(self.cluster_key, self.cluster_roots, self.cluster_certificate),
                 room: Room::default(),
                 outboxes,
                 draining: CancellationToken::new(),
@@ -137,6 +144,7 @@ impl Hub {
             registry: Registry::default(),
             cluster_key: None,
             cluster_roots: None,
+            cluster_certificate: None,
         }
     }
 
@@ -150,12 +158,16 @@ impl Hub {
         &self.inner.auth
     }
 
-    /// Who a token speaks for, unless it was revoked.
+    /// Who a token speaks for, or without one a client certificate, unless it was revoked.
     ///
     /// # Errors
     /// Those of [`Authenticator::identify`], and `token_revoked`.
-    pub(crate) async fn identify(&self, token: Option<&str>) -> Result<Identity> {
-        let identity = self.inner.auth.identify(token).await?;
+    pub(crate) async fn identify(
+        &self,
+        token: Option<&str>,
+        certificate: Option<&ClientCertificate>,
+    ) -> Result<Identity> {
+        let identity = self.inner.auth.identify_with(token, certificate).await?;
         self.inner.revocations.load(&self.inner.bus).await?;
         self.follow_revocations();
         self.check_revoked(&identity)?;
@@ -167,6 +179,9 @@ impl Hub {
         self.inner.revocations.check(identity)?;
         match self.inner.auth.covers(identity) {
             true => Ok(()),
+            false if identity.certificate.is_some() => {
+                Err(revoked("the authority that signed the client certificate is not trusted any more"))
+            }
             false => Err(revoked("the key that signed the token is not used any more; get a new token")),
         }
     }
@@ -258,6 +273,11 @@ impl Hub {
     pub fn apply(&self, settings: Settings) {
         self.inner.buckets.apply(&settings.limits);
         self.inner.settings.send_replace(Arc::new(settings));
+    }
+
+    /// Shows another certificate to other hubs from the next connection on.
+    pub fn set_cluster_certificate(&self, certificate: Option<hub_client::Certificate>) {
+        self.inner.edge.set_certificate(certificate);
     }
 
     /// For those who have to know when settings change.

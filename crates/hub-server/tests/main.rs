@@ -23,6 +23,8 @@ mod http;
 mod lagged;
 #[path = "main/limits.rs"]
 mod limits;
+#[path = "main/mtls.rs"]
+mod mtls;
 #[path = "main/net.rs"]
 mod net;
 #[path = "main/node.rs"]

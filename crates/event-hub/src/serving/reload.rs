@@ -49,12 +49,18 @@ impl Changing {
         let rekeyed = derives && config.auth.secret != self.config.auth.secret;
         let auth = self.hub.auth().prepare(config.auth).map_err(|error| anyhow!("{}", error.msg))?;
         let certificate = match (&self.tls, &config.tls) {
-            (Some(tls), Some((cert, key))) => Some((tls, tls.prepare(cert, key)?)),
+            (Some(tls), Some(files)) => Some((tls, tls.prepare(files)?)),
             (None, None) => None,
             _ => {
                 restart.push("server.tls_cert");
                 None
             }
+        };
+        let shown = match (&self.config.mongo, &config.mongo) {
+            (Some(_), Some(mongo)) => {
+                Some(mongo.certificate(config.tls.as_ref()).map_err(|error| anyhow!("{error}"))?)
+            }
+            _ => None,
         };
         // The last one that can fail. If it does, nothing has changed; after it nothing fails.
         self.hub.bus().set_topics(config.bus.topics).map_err(|error| anyhow!("{}", error.msg))?;
@@ -62,6 +68,9 @@ impl Changing {
         self.hub.auth().commit(auth);
         if let Some((tls, certificate)) = certificate {
             tls.commit(certificate);
+        }
+        if let Some(shown) = shown {
+            self.hub.set_cluster_certificate(shown);
         }
         self.hub.apply(config.settings);
         if rekeyed {

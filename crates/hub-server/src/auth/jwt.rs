@@ -5,7 +5,7 @@ use super::jwks::{self, Jwks};
 use super::keys::{Candidates, KeySet};
 use super::{AuthConfig, Identity, KeyPrint, invalid, print, shown};
 use aws_lc_rs::{constant_time, digest};
-use hub_core::Clock;
+use hub_core::{Clock, Millis};
 use hub_proto::Result;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
@@ -56,6 +56,11 @@ impl Verifier {
 
     pub(super) fn config(&self) -> &AuthConfig {
         &self.config
+    }
+
+    /// The wall clock.
+    pub(super) fn now(&self) -> Millis {
+        self.clock.wall()
     }
 
     /// Whether this is the static token. Hashes are compared, so that time tells nothing, not even a length.

@@ -83,9 +83,10 @@ impl Session {
                         Err(error) => self.refuse(&corr, &error),
                     };
                 }
-                let hub = self.hub.clone();
+                let (hub, certificate) = (self.hub.clone(), self.certificate.clone());
                 self.job = Some(Box::pin(async move {
-                    Done::Identified(corr, hub.identify(token.as_ref().map(Secret::expose)).await)
+                    let token = token.as_ref().map(Secret::expose);
+                    Done::Identified(corr, hub.identify(token, certificate.as_ref()).await)
                 }));
             }
             Request::Peer(request) => self.handle_peer(corr, request),

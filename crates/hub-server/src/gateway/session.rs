@@ -15,7 +15,7 @@ use crate::Hub;
 use crate::acl::Policy;
 use crate::auth::Identity;
 use crate::limits::{From, LiveConnection, Meter, Work};
-use crate::net::Seat;
+use crate::net::{ClientCertificate, Seat};
 use crate::settings::Settings;
 use futures_util::future::BoxFuture;
 use hub_core::{Burst, Millis, Sent, TopicName};
@@ -68,6 +68,8 @@ pub(crate) struct Session {
     pub(super) call: Option<CancellationToken>,
     pub(super) called: BoxFuture<'static, ()>,
     pub(super) who: Option<Who>,
+    /// What its connection has shown: who it is without a token.
+    pub(super) certificate: Option<ClientCertificate>,
     /// Its place among the connections that have not said who they are.
     pub(super) waiting: Option<Seat>,
     /// Frames that came before that.
@@ -188,7 +190,13 @@ pub(super) enum End {
 }
 
 impl Session {
-    pub fn new(hub: Hub, socket: Socket, from: From, seat: Option<Seat>, waiting: Option<Seat>) -> Self {
+    pub fn new(
+        hub: Hub,
+        socket: Socket,
+        from: From,
+        certificate: Option<ClientCertificate>,
+        (seat, waiting): (Option<Seat>, Option<Seat>),
+    ) -> Self {
         hub.connections().inc();
         let receiver = hub.follow();
         let settings = receiver.borrow().clone();
@@ -199,6 +207,7 @@ impl Session {
             call: None,
             called: Box::pin(std::future::pending()),
             who: None,
+            certificate,
             waiting,
             frames_before_auth: 0,
             seat,

@@ -3,8 +3,9 @@
 use super::error::{Failure, shown};
 use crate::acl::{Action, Effect, Policy, Rule, Target};
 use crate::auth::{Authenticator, Identity};
+use crate::gateway::origin_allowed;
 use crate::limits::{From, Meter, Work};
-use crate::net::origin_of;
+use crate::net::{ClientCertificate, origin_of};
 use crate::{Hub, Settings};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -30,8 +31,14 @@ impl FromRequestParts<Hub> for Caller {
         if hub.draining().is_cancelled() {
             return Err(Error::unavailable("the hub is stopping; try again when it is back").into());
         }
-        let identity = hub.identify(bearer(&parts.headers)?).await?;
+        let certificate = ClientCertificate::of(&parts.extensions);
+        let identity = hub.identify(bearer(&parts.headers)?, certificate).await?;
         let settings = hub.settings();
+        // A browser shows a certificate for any page that asks, as it would a cookie.
+        if identity.certificate.is_some() && !origin_allowed(&settings, &parts.headers) {
+            let msg = "pages of this origin may not use the client certificate; send a token";
+            return Err(Error::new(Code::Forbidden, msg).into());
+        }
         let rules = settings.rules_for(&identity);
         let from = origin_of(&parts.headers, &parts.extensions);
         let meter = Meter::for_request(hub.buckets(), identity.subject.as_deref(), from);
@@ -42,7 +49,7 @@ impl FromRequestParts<Hub> for Caller {
 /// Whether the request has a token that holds. For those who are answered in any case.
 pub(super) async fn is_known(hub: &Hub, parts: &Parts) -> bool {
     match bearer(&parts.headers) {
-        Ok(token) => hub.identify(token).await.is_ok(),
+        Ok(token) => hub.identify(token, ClientCertificate::of(&parts.extensions)).await.is_ok(),
         Err(_) => false,
     }
 }
@@ -50,7 +57,7 @@ pub(super) async fn is_known(hub: &Hub, parts: &Parts) -> bool {
 /// The same without a hub.
 pub(super) async fn is_known_to(auth: &Authenticator, parts: &Parts) -> bool {
     match bearer(&parts.headers) {
-        Ok(token) => auth.identify(token).await.is_ok(),
+        Ok(token) => auth.identify_with(token, ClientCertificate::of(&parts.extensions)).await.is_ok(),
         Err(_) => false,
     }
 }

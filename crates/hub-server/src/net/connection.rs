@@ -1,6 +1,7 @@
 //! One connection, from its first byte until it is closed or is no longer HTTP.
 
 use super::busy::{Busy, Counted};
+use super::certificate::ClientCertificate;
 use super::client::Clients;
 use super::full::{self, turn_away};
 use super::proxy_protocol::{self, Source};
@@ -63,7 +64,7 @@ impl Connection {
             }
         }
         let stream = Stall::new(stream, self.patience.write);
-        self.http(stream).await;
+        self.http(stream, None).await;
     }
 
     pub async fn secure(mut self, mut stream: TcpStream, tls: Tls) {
@@ -80,7 +81,7 @@ impl Connection {
         };
         let peer = self.peer;
         match outcome {
-            Ok(Ok(stream)) => self.http(stream).await,
+            Ok(Ok((stream, certificate))) => self.http(stream, certificate).await,
             Ok(Err(err)) => tracing::debug!(%peer, %err, "no TLS"),
             Err(_) => tracing::debug!(%peer, "no TLS in time"),
         }
@@ -131,7 +132,10 @@ impl Connection {
         })
     }
 
-    async fn http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
+    async fn http<S>(self, stream: S, certificate: Option<ClientCertificate>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let (peer, draining, patience) = (self.peer, self.draining.clone(), self.patience);
         let busy = Busy::default();
         let service = {
@@ -149,6 +153,9 @@ impl Connection {
                     extensions.insert(ConnectInfo(peer));
                     extensions.insert(client);
                     extensions.insert(seat.clone());
+                    if let Some(certificate) = &certificate {
+                        extensions.insert(certificate.clone());
+                    }
                     (self.router.clone().oneshot(request.map(Body::new)), seat)
                 });
                 async move {

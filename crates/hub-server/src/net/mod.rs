@@ -9,12 +9,14 @@
 //! | the header with which a proxy begins a connection | `proxy_protocol` |
 //! | how many there may be, and who counts them | [`Seat`] |
 //! | certificates and their reload | [`Tls`] |
+//! | the certificate of a client, and whom it names | [`ClientCertificate`] |
 //!
 //! A stranger gets a seat, a task and a few KiB before it has said a word, and [`Patience`] bounds for how long. What is
 //! said afterwards is the routers' matter: how long a body may take, when a WebSocket is idle.
 
 mod accept;
 mod busy;
+mod certificate;
 mod client;
 mod connection;
 mod full;
@@ -25,10 +27,11 @@ mod stall;
 mod tls;
 mod trusted;
 
+pub use certificate::ClientCertificate;
 pub use client::ClientAddress;
 pub use seat::Seat;
 pub(crate) use seat::{Capacity, Door};
-pub use tls::{PreparedTls, Tls, TlsError};
+pub use tls::{ClientAuthorities, PreparedTls, Tls, TlsError, TlsFiles};
 pub use trusted::{BadProxy, Proxies, TrustedProxies};
 
 use crate::limits::From;
@@ -68,7 +71,7 @@ impl Default for Patience {
 /// Accepts connections until the hub drains. Each listener has seats of its own: one that is full takes nothing from
 /// another. Each connection is a task of [`Hub::sessions`]; requests carry
 /// [`ConnectInfo<SocketAddr>`](axum::extract::ConnectInfo), which is the socket's other end, the [`ClientAddress`] that they count
-/// for, and a [`Seat`].
+/// for, a [`Seat`], and the [`ClientCertificate`] if the client has shown one.
 pub async fn serve(listener: TcpListener, router: Router, tls: Option<Tls>, hub: Hub) {
     serve_with(listener, router, tls, hub, Patience::default()).await;
 }

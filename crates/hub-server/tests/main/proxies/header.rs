@@ -73,7 +73,7 @@ async fn a_header_may_stand_before_tls() {
     let tls = Tls::from_files(&server.cert, &server.key).unwrap();
     let front = Front::with(Limits::default(), true, Some(tls), PATIENT).await;
     let stream = proxied(&front, &of_client([192, 0, 2, 1])).await;
-    let connector = authority.connector();
+    let connector = authority.connector(None);
     let mut stream = soon(connector.connect("localhost".try_into().unwrap(), stream)).await.unwrap();
     assert_eq!(client(&mut stream, "").await, "192.0.2.1 forwarded");
 }
