@@ -5,9 +5,11 @@
 //! | publish and subscribe, and leave the rest to it | [`Client`] |
 //! | talk over one connection, until it ends | [`Connection`] |
 //! | say where a hub is | [`Target`] |
+//! | show a certificate | [`Certificate`] |
 //! | say what to read | [`SubscribeRequest`], [`SubscribeOptions`] |
 //! | know what went wrong | [`Error`], [`ErrorKind`], and [`Code`] for what the hub refused |
 
+mod certificate;
 pub mod client;
 pub mod connection;
 mod error;
@@ -16,6 +18,7 @@ mod options;
 mod receipt;
 mod target;
 
+pub use certificate::Certificate;
 pub use client::{Client, Message, Received, State, Subscription};
 pub use connection::{Answer, Arrival, Closed, Connection, Delivered, Deliveries};
 pub use error::{Error, ErrorKind, Result};

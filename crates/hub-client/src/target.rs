@@ -10,7 +10,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_tungstenite::tungstenite::http::Uri;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Certificate, Error, ErrorKind, Result};
 
 /// A hub's address with the patience and the limits of this side.
 ///
@@ -33,6 +33,7 @@ pub struct Target {
     pub(crate) frame_bytes: usize,
     /// Trusted beside the public ones.
     roots: Vec<CertificateDer<'static>>,
+    certificate: Option<Certificate>,
 }
 
 impl Target {
@@ -65,6 +66,7 @@ impl Target {
             idle_timeout: Duration::from_secs(60),
             frame_bytes: 64 << 20,
             roots: Vec::new(),
+            certificate: None,
         })
     }
 
@@ -120,6 +122,13 @@ impl Target {
         }
     }
 
+    /// Shows this certificate to a hub that asks for one.
+    #[must_use]
+    pub fn client_certificate(mut self, certificate: Certificate) -> Self {
+        self.certificate = Some(certificate);
+        self
+    }
+
     /// The name or address of the machine it is on.
     pub fn host(&self) -> &str {
         &self.host
@@ -141,8 +150,11 @@ impl Target {
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| Error::new(ErrorKind::Usage, "TLS cannot be set up").with(error))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let config = match &self.certificate {
+            Some(certificate) => config.with_client_cert_resolver(certificate.resolver()),
+            None => config.with_no_client_auth(),
+        };
         Ok(Some(Arc::new(config)))
     }
 }

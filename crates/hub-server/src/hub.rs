@@ -6,7 +6,7 @@ use crate::auth::{Authenticator, ClusterKey, Identity, Rejected, Revoked};
 use crate::edge::Edge;
 use crate::gateway::Room;
 use crate::limits::{Attempt, Buckets, FailedAuth, Live};
-use crate::net::Door;
+use crate::net::{ClientCertificate, Door};
 use crate::outboxes::Outboxes;
 use crate::settings::Settings;
 use hub_core::{Bus, SystemTopic};
@@ -73,6 +73,7 @@ pub struct HubBuilder {
     cluster_key: Option<ClusterKey>,
     cluster_roots: Option<Vec<u8>>,
     audit: Audit,
+    cluster_certificate: Option<hub_client::Certificate>,
 }
 
 impl HubBuilder {
@@ -107,6 +108,12 @@ impl HubBuilder {
         self
     }
 
+    /// The certificate that this hub shows to others that ask for one.
+    pub fn cluster_certificate(mut self, certificate: hub_client::Certificate) -> Self {
+        self.cluster_certificate = Some(certificate);
+        self
+    }
+
     /// The hub. It does nothing by itself: serve its [`gateway`](Hub::gateway) and its [`ops`](Hub::ops).
     pub fn build(mut self) -> Hub {
         let connections = Gauge::default();
@@ -129,7 +136,7 @@ impl HubBuilder {
                 door,
                 live: Live::default(),
                 failed_auth: FailedAuth::default(),
-                edge: Edge::new(self.cluster_key, self.cluster_roots),
+                edge: Edge::new(self.cluster_key, self.cluster_roots, self.cluster_certificate),
                 room: Room::default(),
                 outboxes,
                 audit: self.audit,
@@ -152,6 +159,7 @@ impl Hub {
             cluster_key: None,
             cluster_roots: None,
             audit: Audit::off(),
+            cluster_certificate: None,
         }
     }
 
@@ -165,7 +173,7 @@ impl Hub {
         &self.inner.auth
     }
 
-    /// Who a token speaks for, unless it was revoked. `from` is the address that a failure counts for, if it does for any.
+    /// Who a token speaks for, or without one a client certificate, unless it was revoked. `from` is the address that a failure counts for, if it does for any.
     ///
     /// # Errors
     /// Those of [`Authenticator::identify`], `token_revoked`, and `rate_limited` if the address has failed too often.
@@ -173,6 +181,7 @@ impl Hub {
         &self,
         from: Option<IpAddr>,
         token: Option<&str>,
+        certificate: Option<&ClientCertificate>,
     ) -> Result<Identity, Rejected> {
         let Inner { auth, failed_auth, .. } = &*self.inner;
         let per_minute = self.inner.settings.borrow().limits.failed_auth_per_address;
@@ -180,15 +189,19 @@ impl Hub {
         let attempt = from.zip(token).map(|(from, token)| Attempt { from, token, per_minute });
         let now = || auth.steady() * 1_000_000;
         attempt.map_or(Ok(()), |attempt| failed_auth.check(attempt, now()))?;
-        let identified = self.verify(token).await;
+        let identified = self.verify(token, certificate).await;
         if let Some(attempt) = attempt {
             failed_auth.settle(attempt, identified.as_ref().err().map(|rejected| rejected.error.code), now());
         }
         identified
     }
 
-    async fn verify(&self, token: Option<&str>) -> Result<Identity, Rejected> {
-        let identity = self.inner.auth.identify(token).await?;
+    async fn verify(
+        &self,
+        token: Option<&str>,
+        certificate: Option<&ClientCertificate>,
+    ) -> Result<Identity, Rejected> {
+        let identity = self.inner.auth.identify_with(token, certificate).await?;
         self.inner.revocations.load(&self.inner.bus).await?;
         self.follow_revocations();
         match self.check_revoked(&identity) {
@@ -202,6 +215,9 @@ impl Hub {
         self.inner.revocations.check(identity)?;
         match self.inner.auth.covers(identity) {
             true => Ok(()),
+            false if identity.certificate.is_some() => {
+                Err(revoked("the authority that signed the client certificate is not trusted any more"))
+            }
             false => Err(revoked("the key that signed the token is not used any more; get a new token")),
         }
     }
@@ -293,6 +309,11 @@ impl Hub {
     pub fn apply(&self, settings: Settings) {
         self.inner.buckets.apply(&settings.limits);
         self.inner.settings.send_replace(Arc::new(settings));
+    }
+
+    /// Shows another certificate to other hubs from the next connection on.
+    pub fn set_cluster_certificate(&self, certificate: Option<hub_client::Certificate>) {
+        self.inner.edge.set_certificate(certificate);
     }
 
     /// For those who have to know when settings change.

@@ -3,6 +3,7 @@
 use crate::acl::Policy;
 use crate::auth::Identity;
 use crate::limits::Limits;
+use crate::net::Proxies;
 
 /// Set at the start and by a reload; sessions that are open follow it.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,8 @@ pub struct Settings {
     pub open_metrics: bool,
     /// A right to subscribe is a right to join every group on the topic. Unless set, a group belongs to the subject that made it.
     pub open_groups: bool,
+    /// Proxies that are believed when they name the client of a request; connections from then on.
+    pub proxies: Proxies,
 }
 
 impl Settings {

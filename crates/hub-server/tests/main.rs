@@ -5,6 +5,8 @@
 mod audit;
 #[path = "main/before_auth.rs"]
 mod before_auth;
+#[path = "main/certificates.rs"]
+mod certificates;
 #[path = "main/cluster.rs"]
 mod cluster;
 #[path = "main/drain.rs"]
@@ -23,6 +25,8 @@ mod http;
 mod lagged;
 #[path = "main/limits.rs"]
 mod limits;
+#[path = "main/mtls.rs"]
+mod mtls;
 #[path = "main/net.rs"]
 mod net;
 #[path = "main/node.rs"]
@@ -31,6 +35,8 @@ mod node;
 mod ownership;
 #[path = "main/page.rs"]
 mod page;
+#[path = "main/proxies.rs"]
+mod proxies;
 #[path = "main/revoked.rs"]
 mod revoked;
 #[path = "main/rights.rs"]

@@ -10,7 +10,7 @@ use hub_server::acl::Policy;
 use hub_server::acl::sib::Sib;
 use hub_server::auth::{AuthConfig, Secret};
 use hub_server::limits::Limits;
-use hub_server::net::{Tls, TlsError};
+use hub_server::net::{ClientAuthorities, Proxies, Tls, TlsError, TlsFiles, TrustedProxies};
 use hub_server::{Origins, Settings};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -137,6 +137,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         origins: origins(&found),
         open_metrics: loopback,
         open_groups: found.get("auth.open_groups").unwrap_or(false),
+        proxies: proxies(&found, mistakes),
     };
     let (frame, payload) = (config.settings.limits.frame_bytes, config.bus.max_payload);
     if payload > frame {
@@ -188,28 +189,64 @@ pub fn is_loopback(address: IpAddr) -> bool {
     }
 }
 
-fn tls(found: &Found, mistakes: &mut Mistakes) -> Option<(PathBuf, PathBuf)> {
-    let (cert, key) = (found.get("server.tls_cert"), found.get("server.tls_key"));
-    for (has, lacks) in [("server.tls_cert", "server.tls_key"), ("server.tls_key", "server.tls_cert")] {
-        if found.values.contains_key(has) && !found.values.contains_key(lacks) {
-            mistakes.add(found.origin(has), format!("{has} is set and {lacks} is not; TLS needs both"));
-        }
-    }
-    let (cert, key): (PathBuf, PathBuf) = cert.zip(key)?;
-    if let Err(error) = Tls::from_files(&cert, &key) {
-        let name = if is_the_keys(&error, &cert) { "server.tls_key" } else { "server.tls_cert" };
+fn tls(found: &Found, mistakes: &mut Mistakes) -> Option<TlsFiles> {
+    both(found, ("server.tls_cert", "server.tls_key"), "TLS", mistakes);
+    let clients = client_authorities(found, mistakes);
+    let files = TlsFiles { cert: found.get("server.tls_cert")?, key: found.get("server.tls_key")?, clients };
+    if let Err(error) = Tls::new(&files) {
+        let name = name_of(&error, &files);
         mistakes.add(found.origin(name), format!("{name}: {error}"));
     }
-    Some((cert, key))
+    Some(files)
 }
 
-/// Whether an error is about the file of the key.
-fn is_the_keys(error: &TlsError, cert: &Path) -> bool {
+/// Says so if one of two settings is there without the other; `what` needs both.
+pub(super) fn both(found: &Found, (one, other): (&str, &str), what: &str, mistakes: &mut Mistakes) {
+    for (has, lacks) in [(one, other), (other, one)] {
+        if found.values.contains_key(has) && !found.values.contains_key(lacks) {
+            mistakes.add(found.origin(has), format!("{has} is set and {lacks} is not; {what} needs both"));
+        }
+    }
+}
+
+fn client_authorities(found: &Found, mistakes: &mut Mistakes) -> Option<ClientAuthorities> {
+    let required = found.get::<String>("server.tls_client_auth").is_some_and(|word| word == "required");
+    let file: Option<PathBuf> = found.get("server.tls_client_ca");
+    let is_set = |name: &str| found.values.contains_key(name);
+    if file.is_some() && !is_set("server.tls_cert") {
+        let text = "server.tls_client_ca is set and server.tls_cert is not; certificates of clients need TLS, so set \
+                    server.tls_cert and server.tls_key, too";
+        mistakes.add(found.origin("server.tls_client_ca"), text);
+    }
+    if file.is_none() && is_set("server.tls_client_auth") {
+        let text = "server.tls_client_auth is set and server.tls_client_ca is not; set that to the file of the authorities \
+                    whose certificates count";
+        mistakes.add(found.origin("server.tls_client_auth"), text);
+    }
+    if found.get("auth.certificate_binds_subject").unwrap_or(false) && !(required && file.is_some()) {
+        // Whoever has stolen a token would just show no certificate.
+        let text = "auth.certificate_binds_subject is true and certificates are not required; set server.tls_client_ca, and \
+                    server.tls_client_auth to \"required\"";
+        mistakes.add(found.origin("auth.certificate_binds_subject"), text);
+    }
+    file.map(|file| ClientAuthorities { file, required })
+}
+
+/// Which setting an error is about.
+fn name_of(error: &TlsError, files: &TlsFiles) -> &'static str {
+    let of_file = |file: &PathBuf| match file {
+        file if *file == files.cert => "server.tls_cert",
+        file if *file == files.key => "server.tls_key",
+        _ => "server.tls_client_ca",
+    };
     match error {
-        TlsError::Read { file, .. } | TlsError::NotPem { file, .. } => file != cert,
-        TlsError::NoKey(_) | TlsError::EncryptedKey(_) => true,
-        TlsError::BadKey { .. } | TlsError::NoPair { .. } => true,
-        _ => false,
+        TlsError::NoKey(_) | TlsError::EncryptedKey(_) => "server.tls_key",
+        TlsError::BadKey { .. } | TlsError::NoPair { .. } => "server.tls_key",
+        TlsError::Read { file, .. } | TlsError::NotPem { file, .. } | TlsError::NoCertificate(file) => {
+            of_file(file)
+        }
+        TlsError::BadAuthority { .. } => "server.tls_client_ca",
+        _ => "server.tls_cert",
     }
 }
 
@@ -224,6 +261,7 @@ fn auth(found: &Found, mistakes: &mut Mistakes) -> AuthConfig {
     };
     found.take("auth.leeway", &mut auth.leeway_secs);
     found.take("auth.allow_no_exp", &mut auth.allow_no_exp);
+    found.take("auth.certificate_binds_subject", &mut auth.certificate_binds_subject);
     auth.max_lifetime_secs = found.get::<u64>("auth.max_token_lifetime").map(|millis| millis / 1000);
     let mut checked = auth.clone();
     if !auth.is_real() {
@@ -287,6 +325,26 @@ fn origins(found: &Found) -> Origins {
         Some((Value::Texts(list), _)) => Origins::Listed(list.clone()),
         Some((Value::Text(word), _)) if word == "any" => Origins::Any,
         _ => Origins::SameHost,
+    }
+}
+
+fn proxies(found: &Found, mistakes: &mut Mistakes) -> Proxies {
+    let protocol = found.get("server.proxy_protocol").unwrap_or(false);
+    let Some(list) = found.get::<Vec<String>>("server.trusted_proxies") else {
+        if protocol {
+            let text = "server.proxy_protocol is true and server.trusted_proxies names nobody; set it to the addresses or \
+                        networks of the proxies that send the header";
+            mistakes.add(found.origin("server.proxy_protocol"), text);
+        }
+        return Proxies::default();
+    };
+    match TrustedProxies::parse(&list) {
+        Ok(trusted) => Proxies { trusted, protocol },
+        Err(error) => {
+            let name = "server.trusted_proxies";
+            mistakes.add(found.origin(name), format!("{name}: {error}"));
+            Proxies::default()
+        }
     }
 }
 

@@ -27,6 +27,7 @@ mod tests;
 use hub_core::{Pattern, TopicSettings};
 use hub_server::Settings;
 use hub_server::auth::AuthConfig;
+use hub_server::net::TlsFiles;
 use mistakes::{Mistakes, Origin};
 use mongo::Mongo;
 use settings::{SETTINGS, Setting};
@@ -51,8 +52,8 @@ pub struct Config {
     pub ws_port: u16,
     /// The HTTP port.
     pub ops_port: u16,
-    /// Certificate and key.
-    pub tls: Option<(PathBuf, PathBuf)>,
+    /// The files of TLS.
+    pub tls: Option<TlsFiles>,
     /// The data directory.
     pub data: PathBuf,
     /// Bytes of a file of the log.
@@ -124,6 +125,7 @@ impl Config {
             "server.tls_key",
             "mongo.url_file",
             "cluster.secret_file",
+            "cluster.client_key",
         ];
         for name in holders {
             if let Some((Value::Path(path), _)) = self.values.get(name) {

@@ -1,14 +1,15 @@
 //! MongoDB instead of the data directory, and how the hubs on it know and reach each other.
 
-use super::build::secret;
+use super::build::{both, secret};
 use super::mistakes::Mistakes;
 use super::{Config, Found, units};
 use crate::outbox::Place;
-use hub_client::Target;
+use hub_client::{Certificate, Target};
 use hub_server::auth::{ClusterKey, Secret};
+use hub_server::net::TlsFiles;
 use hub_store_mongo::{Address, Names, Options};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A document of MongoDB has 16 MiB, and a payload may be in it twice: as BSON, and as the text that was sent.
 const MAX_PAYLOAD: usize = 8 << 20;
@@ -27,6 +28,8 @@ pub struct Mongo {
     secret: Option<Secret>,
     /// Certificates that are trusted at other hubs' addresses.
     roots: Option<PathBuf>,
+    /// The files of the certificate that other hubs are shown, and of its key.
+    certificate: Option<(PathBuf, PathBuf)>,
 }
 
 /// The names of the collections.
@@ -59,6 +62,7 @@ pub fn read(found: &Found, config: &Config, mistakes: &mut Mistakes) -> Option<M
     let collections = collections(found, mistakes);
     let own = secret(found, "cluster.secret", "cluster.secret_file", mistakes);
     let roots = roots(found, mistakes);
+    let certificate = certificate(found, mistakes);
     let url = secret(found, "mongo.url", "mongo.url_file", mistakes)?;
     let names = collections.clone();
     let address = match options(&url, names).address() {
@@ -97,7 +101,7 @@ pub fn read(found: &Found, config: &Config, mistakes: &mut Mistakes) -> Option<M
         );
         mistakes.add(found.origin("limits.max_payload"), text);
     }
-    Some(Mongo { url, address, collections, advertise, secret: own, roots })
+    Some(Mongo { url, address, collections, advertise, secret: own, roots, certificate })
 }
 
 impl Mongo {
@@ -139,6 +143,16 @@ impl Mongo {
     pub fn roots(&self, own: Option<&PathBuf>) -> std::io::Result<Option<Vec<u8>>> {
         self.roots.as_ref().or(own).map(std::fs::read).transpose()
     }
+
+    /// What other hubs are shown that ask for a certificate: this hub's own one if it asks for certificates itself.
+    ///
+    /// # Errors
+    /// What is wrong with the files.
+    pub fn certificate(&self, own: Option<&TlsFiles>) -> Result<Option<Certificate>, String> {
+        let own = || own.filter(|own| own.clients.is_some()).map(|own| (&own.cert, &own.key));
+        let files = self.certificate.as_ref().map(|(cert, key)| (cert, key)).or_else(own);
+        files.map(|(cert, key)| read_certificate(cert, key)).transpose()
+    }
 }
 
 fn options(url: &Secret, names: Collections) -> Options {
@@ -166,6 +180,23 @@ fn collections(found: &Found, mistakes: &mut Mistakes) -> Collections {
         }
     }
     names
+}
+
+fn certificate(found: &Found, mistakes: &mut Mistakes) -> Option<(PathBuf, PathBuf)> {
+    both(found, ("cluster.client_cert", "cluster.client_key"), "the certificate for other hubs", mistakes);
+    let files: (PathBuf, PathBuf) = (found.get("cluster.client_cert")?, found.get("cluster.client_key")?);
+    if let Err(text) = read_certificate(&files.0, &files.1) {
+        mistakes.add(found.origin("cluster.client_cert"), format!("cluster.client_cert: {text}"));
+    }
+    Some(files)
+}
+
+fn read_certificate(cert: &Path, key: &Path) -> Result<Certificate, String> {
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+    };
+    let places = format!("{}, {}", cert.display(), key.display());
+    Certificate::from_pem(&read(cert)?, &read(key)?).map_err(|error| format!("{places}: {error}"))
 }
 
 fn roots(found: &Found, mistakes: &mut Mistakes) -> Option<PathBuf> {

@@ -35,6 +35,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// A list of texts; in the environment with commas between.
     Texts,
+    /// A list of addresses and networks.
+    Networks,
     /// `"same-host"`, `"any"`, or a list of origins.
     Origins,
     /// A list of `{ pattern, rate }`.
@@ -116,6 +118,30 @@ pub const SETTINGS: &[Setting] = &[
     .env("TLS")
     .fixed(),
     set("server.tls_key", Kind::Path, "none", "the private key of the certificate, in PEM"),
+    set(
+        "server.tls_client_ca",
+        Kind::Path,
+        "none: clients are asked for no certificate",
+        "certificates in PEM of the authorities whose clients may show one",
+    ),
+    set(
+        "server.tls_client_auth",
+        Kind::Word(&["optional", "required"]),
+        "optional",
+        "`required`: a client without a certificate is refused; with a bad one it always is",
+    ),
+    set(
+        "server.trusted_proxies",
+        Kind::Networks,
+        "none",
+        "proxies that are believed when they name a client in `X-Forwarded-For`",
+    ),
+    set(
+        "server.proxy_protocol",
+        Kind::Switch,
+        "false",
+        "connections of trusted proxies begin with a PROXY protocol v2 header; others have none",
+    ),
     set("store.data", Kind::Path, "./event-hub-data", "the data directory")
         .env("EVENT_HUB_DATA")
         .flag("--data")
@@ -170,6 +196,13 @@ pub const SETTINGS: &[Setting] = &[
         "certificates in PEM that are trusted at the wss:// addresses of other hubs, beside the public ones",
     )
     .fixed(),
+    set(
+        "cluster.client_cert",
+        Kind::Path,
+        "`server.tls_cert` if `server.tls_client_ca` is set",
+        "the certificate in PEM that this hub shows to others that ask for one",
+    ),
+    set("cluster.client_key", Kind::Path, "`server.tls_key`", "the private key of that certificate, in PEM"),
     set("auth.jwks_url", Kind::Text, "none", "where the keys for RS256, ES256 and EdDSA are")
         .env("JWT_JWKS_URL"),
     set("auth.secret", Kind::Secret, "none", "the secret for HS256; better in a file of its own")
@@ -194,6 +227,12 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Switch,
         "false",
         "a right to subscribe is a right to join groups that other subjects made",
+    ),
+    set(
+        "auth.certificate_binds_subject",
+        Kind::Switch,
+        "false",
+        "a token is good only together with a client certificate of the same subject",
     ),
     set("auth.policy_file", Kind::Path, "none", "the hub's own rules (.sib), asked before those of a token"),
     set(

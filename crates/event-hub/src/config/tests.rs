@@ -101,6 +101,9 @@ fn every_setting_is_in_the_default_file_with_its_default() {
         ("root.pem", &*pair.cert.pem()),
         ("cert.pem", &*pair.cert.pem()),
         ("key.pem", &*pair.signing_key.serialize_pem()),
+        ("client-ca.pem", &*pair.cert.pem()),
+        ("hub.pem", &*pair.cert.pem()),
+        ("hub-key.pem", &*pair.signing_key.serialize_pem()),
     ] {
         written.put(name, text);
     }
@@ -176,7 +179,7 @@ fn all_mistakes_of_a_file_are_told_at_once_with_their_lines() {
     let wrong = written.wrong();
     let told = [
         "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [audit], [[topics]], [[quota]], [[outbox]], topics_file",
-        "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, tls_cert, tls, tls_key",
+        "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, tls_cert, tls, tls_key, tls_client_ca, tls_client_auth, trusted_proxies, proxy_protocol",
         "hub.toml:4: server.bind is \"localhost\"; it must be an address such as 127.0.0.1, 0.0.0.0 or ::1",
         "hub.toml:6: limits.frame_bytes is 4096; it must be a size with its unit (B, KiB, MiB, GiB) from 1KiB to 64MiB",
         "hub.toml:7: limits.auth_timeout is \"1h\"; it must be a time with its unit (ms, s, m, h, d) from 1s to 10m",
@@ -258,6 +261,98 @@ fn quotas_are_of_subjects_or_of_topics() {
         let wrong = Written::new(&format!("[[quota]]\n{text}\n")).wrong();
         assert!(wrong.len() == 1 && wrong[0].contains(said), "{wrong:?}");
     }
+}
+
+#[test]
+fn proxies_are_trusted_only_if_they_are_listed() {
+    assert_eq!(Written::new("").load(&[]).unwrap().settings.proxies, Default::default());
+    let text = "[server]\ntrusted_proxies = [\"10.0.0.5\", \"2001:db8::/32\"]\nproxy_protocol = true\n";
+    let proxies = Written::new(text).load(&[]).unwrap().settings.proxies;
+    assert_eq!(
+        (proxies.trusted.to_string().as_str(), proxies.protocol),
+        ("10.0.0.5/32, 2001:db8::/32", true)
+    );
+    let one =
+        Written::new("[server]\ntrusted_proxies = \"10.0.0.0/8\"\n").load(&[]).unwrap().settings.proxies;
+    assert_eq!((one.trusted.to_string().as_str(), one.protocol), ("10.0.0.0/8", false));
+    for (text, said) in [
+        ("proxy_protocol = true", "server.proxy_protocol is true and server.trusted_proxies names nobody"),
+        (
+            "trusted_proxies = [\"proxy.example\"]",
+            "server.trusted_proxies: \"proxy.example\" is neither an address",
+        ),
+        ("trusted_proxies = [\"10.0.0.1/8\"]", "the network is 10.0.0.0/8"),
+        ("trusted_proxies = []", "it must be a list of addresses and networks"),
+        ("trusted_proxies = [10]", "it must be a list of addresses and networks"),
+        ("proxy_protocol = \"v2\"", "it must be true or false"),
+    ] {
+        let wrong = Written::new(&format!("[server]\n{text}\n")).wrong();
+        assert!(
+            wrong.len() == 1 && wrong[0].starts_with("hub.toml:2: ") && wrong[0].contains(said),
+            "{wrong:?}"
+        );
+    }
+}
+
+#[test]
+fn certificates_of_clients_need_tls_and_an_authority() {
+    let pair = rcgen::generate_simple_self_signed(["hub.test".to_owned()]).unwrap();
+    let written = |text: &str| {
+        let written = Written::new(text);
+        written.put("cert.pem", &pair.cert.pem());
+        written.put("key.pem", &pair.signing_key.serialize_pem());
+        written.put("none.pem", "");
+        written
+    };
+    let tls = "[server]\ntls_cert = \"cert.pem\"\ntls_key = \"key.pem\"\n";
+    let clients = |text: &str| written(&format!("{tls}{text}")).load(&[]).unwrap().tls.unwrap().clients;
+    assert_eq!(clients(""), None);
+    assert!(!clients("tls_client_ca = \"cert.pem\"\n").unwrap().required);
+    assert!(clients("tls_client_ca = \"cert.pem\"\ntls_client_auth = \"required\"\n").unwrap().required);
+    let bound = "tls_client_ca = \"cert.pem\"\ntls_client_auth = \"required\"\n[auth]\ncertificate_binds_subject = true\n";
+    assert!(written(&format!("{tls}{bound}")).load(&[]).unwrap().auth.certificate_binds_subject);
+    for (text, said) in [
+        (
+            "[server]\ntls_client_ca = \"cert.pem\"\n".to_owned(),
+            "server.tls_client_ca is set and server.tls_cert is not",
+        ),
+        (
+            format!("{tls}tls_client_auth = \"required\"\n"),
+            "server.tls_client_auth is set and server.tls_client_ca is not",
+        ),
+        (format!("{tls}tls_client_auth = \"yes\"\n"), "it must be \"optional\" or \"required\""),
+        (format!("{tls}tls_client_ca = \"none.pem\"\n"), "server.tls_client_ca: no certificate in"),
+        (format!("{tls}tls_client_ca = \"missing.pem\"\n"), "server.tls_client_ca: cannot read"),
+        (
+            format!("{tls}tls_client_ca = \"cert.pem\"\n[auth]\ncertificate_binds_subject = true\n"),
+            "auth.certificate_binds_subject is true and certificates are not required",
+        ),
+        ("[cluster]\nclient_cert = \"cert.pem\"\n".to_owned(), "cluster.client_key is not"),
+        (
+            "[cluster]\nclient_cert = \"cert.pem\"\nclient_key = \"none.pem\"\n".to_owned(),
+            "the client certificate cannot be used: no private key",
+        ),
+    ] {
+        let wrong = written(&text).wrong();
+        assert!(wrong.len() == 1 && wrong[0].contains(said), "{said}: {wrong:?}");
+    }
+}
+
+#[test]
+fn hubs_show_each_other_their_own_certificate_if_they_ask_for_one() {
+    let pair = rcgen::generate_simple_self_signed(["hub.test".to_owned()]).unwrap();
+    let shows = |text: &str| {
+        let written = Written::new(text);
+        for (name, text) in [("cert.pem", pair.cert.pem()), ("key.pem", pair.signing_key.serialize_pem())] {
+            written.put(name, &text);
+        }
+        let config = written.load(&[("MONGO_URL", "mongodb://db/")]).unwrap();
+        config.mongo.unwrap().certificate(config.tls.as_ref()).unwrap().is_some()
+    };
+    let tls = "[server]\ntls_cert = \"cert.pem\"\ntls_key = \"key.pem\"\n";
+    assert!(!shows(tls));
+    assert!(shows(&format!("{tls}tls_client_ca = \"cert.pem\"\n")));
+    assert!(shows("[cluster]\nclient_cert = \"cert.pem\"\nclient_key = \"key.pem\"\n"));
 }
 
 #[test]

@@ -68,6 +68,9 @@ impl Kind {
                 words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ")
             }
             Self::Texts => "a text or a list of texts, none of them empty".into(),
+            Self::Networks => {
+                "a list of addresses and networks such as [\"10.0.0.5\", \"10.1.0.0/16\"]".into()
+            }
             Self::Origins => {
                 "\"same-host\", \"any\", or a list of origins such as [\"https://app.example.com\"]".into()
             }
@@ -88,7 +91,7 @@ impl Kind {
             // A port in quotes is most likely a slip, but what it means is clear only for texts and units.
             (Self::Switch | Self::Port | Self::Count(..) | Self::Seconds(..), DeValue::String(_)) => None,
             (Self::Rate, DeValue::String(text)) => (text == "none").then_some(Value::Rate(None)),
-            (Self::Texts | Self::Origins, DeValue::Array(list)) => {
+            (Self::Texts | Self::Networks | Self::Origins, DeValue::Array(list)) => {
                 let texts = list.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
                 self.texts(texts.collect::<Option<_>>()?)
             }
@@ -130,7 +133,9 @@ impl Kind {
             Self::Time(..) => self.number(units::parse_time(text)?),
             Self::Size(..) => self.number(units::parse_size(text)?),
             Self::Word(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
-            Self::Texts => self.texts(text.split(',').map(|one| one.trim().to_owned()).collect()),
+            Self::Texts | Self::Networks => {
+                self.texts(text.split(',').map(|one| one.trim().to_owned()).collect())
+            }
             Self::Origins if matches!(text, "same-host" | "any") => Some(Value::Text(text.to_owned())),
             Self::Origins => self.texts(vec![text.to_owned()]),
             Self::Rates => None,

@@ -49,7 +49,7 @@ impl Changing {
         let rekeyed = derives && config.auth.secret != self.config.auth.secret;
         let auth = self.hub.auth().prepare(config.auth).map_err(|error| anyhow!("{}", error.msg))?;
         let certificate = match (&self.tls, &config.tls) {
-            (Some(tls), Some((cert, key))) => Some((tls, tls.prepare(cert, key)?)),
+            (Some(tls), Some(files)) => Some((tls, tls.prepare(files)?)),
             (None, None) => None,
             _ => {
                 restart.push("server.tls_cert");
@@ -57,6 +57,12 @@ impl Changing {
             }
         };
         let audit = self.hub.audit().prepare_reopen().context("audit.log cannot be opened again")?;
+        let shown = match (&self.config.mongo, &config.mongo) {
+            (Some(_), Some(mongo)) => {
+                Some(mongo.certificate(config.tls.as_ref()).map_err(|error| anyhow!("{error}"))?)
+            }
+            _ => None,
+        };
         // The last one that can fail. If it does, nothing has changed; after it nothing fails.
         self.hub.bus().set_topics(config.bus.topics).map_err(|error| anyhow!("{}", error.msg))?;
         self.hub.bus().set_quotas(config.bus.quotas);
@@ -68,6 +74,9 @@ impl Changing {
             self.hub.audit().commit_reopen(audit);
         }
         self.hub.audit().set_rate(config.audit.rate);
+        if let Some(shown) = shown {
+            self.hub.set_cluster_certificate(shown);
+        }
         self.hub.apply(config.settings);
         if rekeyed {
             tracing::warn!(

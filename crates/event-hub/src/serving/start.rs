@@ -40,7 +40,7 @@ pub struct Running {
 /// With what to do about it.
 pub async fn start(mut config: Config) -> Result<Running> {
     // Ports and certificates first: they fail at once, while opening a large log takes its time.
-    let tls = config.tls.as_ref().map(|(cert, key)| Tls::from_files(cert, key)).transpose()?;
+    let tls = config.tls.as_ref().map(Tls::new).transpose()?;
     let audit = audit::open(&config.audit)?;
     let gateway = listen(SocketAddr::new(config.bind, config.ws_port), "WebSocket", "--ws-port").await?;
     let ops = listen(SocketAddr::new(config.bind, config.ops_port), "HTTP", "--ops-port").await?;
@@ -73,9 +73,13 @@ pub async fn start(mut config: Config) -> Result<Running> {
         if let Some(key) = mongo.key(config.auth.secret.as_ref()) {
             hub = hub.cluster_key(key);
         }
-        let own = config.tls.as_ref().map(|(cert, _)| cert);
+        let own = config.tls.as_ref().map(|files| &files.cert);
         if let Some(roots) = mongo.roots(own).context("reading the certificates of other hubs")? {
             hub = hub.cluster_roots(roots);
+        }
+        let certificate = mongo.certificate(config.tls.as_ref()).map_err(|error| anyhow!("{error}"));
+        if let Some(certificate) = certificate.context("reading the certificate for other hubs")? {
+            hub = hub.cluster_certificate(certificate);
         }
     }
     Ok(Running { config, hub: hub.build(), gateway, ops, tls, made })

@@ -228,6 +228,51 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
+fn a_reload_changes_the_authorities_of_clients() {
+    let place = Place::new();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    place.write("cert.pem", &cert);
+    place.write("key.pem", &key);
+    let client = || {
+        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let (authority, own) = (rcgen::KeyPair::generate().unwrap(), rcgen::KeyPair::generate().unwrap());
+        let root = params.self_signed(&authority).unwrap().pem();
+        let issuer = rcgen::Issuer::new(params, authority);
+        let leaf = rcgen::CertificateParams::default().signed_by(&own, &issuer).unwrap();
+        (root, own.serialize_pem() + &leaf.pem())
+    };
+    let asked = |port: &str, shown: Option<&str>| {
+        let root = reqwest::Certificate::from_pem(cert.as_bytes()).unwrap();
+        let http = reqwest::Client::builder().tls_certs_only([root]);
+        let http = match shown {
+            Some(pem) => http.identity(reqwest::Identity::from_pem(pem.as_bytes()).unwrap()),
+            None => http,
+        };
+        let (http, url) = (http.build().unwrap(), format!("https://localhost:{port}/healthz"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { http.get(url).send().await.is_ok() })
+    };
+    let ((one, first), (two, second)) = (client(), client());
+    place.write("ca.pem", &one);
+    let tls = "[server]\ntls_cert = \"cert.pem\"\ntls_key = \"key.pem\"\ntls_client_ca = \"ca.pem\"\n";
+    let config = place.write("hub.toml", &format!("{tls}tls_client_auth = \"required\"\n"));
+    let mut hub = Hub::start(&place.path("data"), &["--config", &config], &[]);
+    let port = hub.http().trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    assert!(asked(&port, Some(&first)) && !asked(&port, Some(&second)) && !asked(&port, None));
+    place.write("ca.pem", &two);
+    hub.process.signal("HUP");
+    hub.process.logs("configuration reloaded");
+    assert!(asked(&port, Some(&second)) && !asked(&port, Some(&first)) && !asked(&port, None));
+    place.write("hub.toml", tls);
+    hub.process.signal("HUP");
+    hub.process.logs("configuration reloaded");
+    assert!(asked(&port, None) && !asked(&port, Some(&first)));
+    hub.stop();
+}
+
+#[test]
 fn with_a_certificate_both_ports_speak_tls_and_a_reload_renews_it() {
     let place = Place::new();
     let renew = || {

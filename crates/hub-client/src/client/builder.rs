@@ -55,6 +55,13 @@ impl Builder {
         self
     }
 
+    /// The certificate of each [`Target`](Target::client_certificate) says who the client is; there is no token.
+    #[must_use]
+    pub fn by_certificate(mut self) -> Self {
+        self.credentials = Some(Credentials::Certificate);
+        self
+    }
+
     /// How long to wait before connecting again: at random up to `first` (100 ms unless set), then up to twice that, and so
     /// on up to `longest` (10 s unless set).
     #[must_use]
@@ -88,10 +95,11 @@ impl Builder {
     /// Connects for the first time. What goes wrong here is told at once; later the client tries again.
     ///
     /// # Errors
-    /// Why the hub cannot be reached, or does not take the token. `Usage` if no token was given.
+    /// Why the hub cannot be reached, or does not take the token. `Usage` if neither a token nor a certificate was named.
     pub async fn connect(self) -> Result<Client> {
         let Some(credentials) = self.credentials.clone() else {
-            let text = "a client needs a token: give one with `token` or `token_from`";
+            let text =
+                "a client needs a token: give one with `token` or `token_from`, or say `by_certificate`";
             return Err(Error::new(ErrorKind::Usage, text));
         };
         task::start(self, credentials).await

@@ -16,22 +16,24 @@ type Make = dyn Fn() -> BoxFuture<'static, Result<String, BoxError>> + Send + Sy
 /// How long somebody may take to make a token.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A token, or a way to get one.
+/// A token, a way to get one, or the certificate of the connection.
 #[derive(Clone)]
 pub(crate) enum Credentials {
     Token(Arc<str>),
     Function(Arc<Make>),
+    Certificate,
 }
 
 impl Credentials {
-    /// A token that holds now.
-    pub async fn token(&self) -> Result<Arc<str>> {
+    /// A token that holds now; `None` if the certificate is enough.
+    pub async fn token(&self) -> Result<Option<Arc<str>>> {
         let make = match self {
-            Self::Token(token) => return Ok(token.clone()),
+            Self::Token(token) => return Ok(Some(token.clone())),
+            Self::Certificate => return Ok(None),
             Self::Function(make) => make,
         };
         match tokio::time::timeout(PATIENCE, make()).await {
-            Ok(Ok(token)) => Ok(token.into()),
+            Ok(Ok(token)) => Ok(Some(token.into())),
             Ok(Err(error)) => {
                 let shared: Arc<dyn std::error::Error + Send + Sync> = error.into();
                 Err(Error::new(ErrorKind::Token, "there is no token for the hub").with_shared(shared))
@@ -54,6 +56,7 @@ impl fmt::Debug for Credentials {
         f.write_str(match self {
             Self::Token(_) => "Token(…)",
             Self::Function(_) => "Function(…)",
+            Self::Certificate => "Certificate",
         })
     }
 }

@@ -88,7 +88,7 @@ pub(super) async fn start(builder: Builder, credentials: Credentials) -> Result<
 async fn connect(target: &Target, credentials: &Credentials) -> Result<(Connection, Identity)> {
     let token = credentials.token().await?;
     let connection = Connection::connect(target).await?;
-    let identity = connection.authenticate(&token).await?;
+    let identity = connection.send_auth(token.as_deref()).await?;
     Ok((connection, identity))
 }
 

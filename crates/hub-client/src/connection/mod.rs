@@ -108,9 +108,25 @@ impl Connection {
     /// # Errors
     /// What the hub refused, or the end of the connection.
     pub async fn authenticate(&self, token: &str) -> Result<Identity> {
+        self.send_auth(Some(token)).await
+    }
+
+    /// Has the hub know this client by its [certificate](Target::client_certificate), without a token.
+    ///
+    /// # Errors
+    /// What the hub refused, or the end of the connection.
+    pub async fn authenticate_by_certificate(&self) -> Result<Identity> {
+        self.send_auth(None).await
+    }
+
+    pub(crate) async fn send_auth(&self, token: Option<&str>) -> Result<Identity> {
         let corr = self.corr();
-        let text = Outgoing::new("AUTH", Some(corr)).text("token", token).done();
-        self.ask(text, corr, None).await?.await?.read()
+        let frame = Outgoing::new("AUTH", Some(corr));
+        let frame = match token {
+            Some(token) => frame.text("token", token),
+            None => frame,
+        };
+        self.ask(frame.done(), corr, None).await?.await?.read()
     }
 
     /// Publishes an event, and waits until it is safe.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 pub(super) type Claims = Map<String, Value>;
 
 /// A subject is a key of rate limits and a word in logs.
-const MAX_SUBJECT_BYTES: usize = 256;
+pub(crate) const MAX_SUBJECT_BYTES: usize = 256;
 
 /// The end of the year 9999. Times beyond it mean as much, and sums with them cannot overflow.
 const FAR_FUTURE: Millis = 253_402_300_799_000;
@@ -58,6 +58,7 @@ pub(super) fn identity(claims: &Claims, config: &AuthConfig, now: Millis) -> Res
         policy: Policy::from_claims(claims)?,
         is_static: false,
         key: None,
+        certificate: None,
         peer: None,
     })
 }

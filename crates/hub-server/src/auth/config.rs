@@ -57,6 +57,8 @@ pub struct AuthConfig {
     pub max_lifetime_secs: Option<u64>,
     /// `WS_TOKEN`: a token that may do everything, for development.
     pub static_token: Option<Secret>,
+    /// A token is good only on a connection with a client certificate of the same subject.
+    pub certificate_binds_subject: bool,
     /// Others than this machine can reach the hub. Only [`AuthConfig::warnings`] asks.
     pub exposed: bool,
 }
@@ -73,6 +75,7 @@ impl Default for AuthConfig {
             allow_no_exp: false,
             max_lifetime_secs: None,
             static_token: None,
+            certificate_binds_subject: false,
             exposed: false,
         }
     }
@@ -93,6 +96,7 @@ impl fmt::Debug for AuthConfig {
             .field("allow_no_exp", &self.allow_no_exp)
             .field("max_lifetime_secs", &self.max_lifetime_secs)
             .field("static_token", &self.static_token)
+            .field("certificate_binds_subject", &self.certificate_binds_subject)
             .finish()
     }
 }

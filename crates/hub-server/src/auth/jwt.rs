@@ -62,6 +62,11 @@ impl Verifier {
         self.clock.steady()
     }
 
+    /// The wall clock.
+    pub(super) fn now(&self) -> Millis {
+        self.clock.wall()
+    }
+
     /// Whether this is the static token. Hashes are compared, so that time tells nothing, not even a length.
     pub(super) fn is_static(&self, token: &str) -> bool {
         let Some(expected) = &self.static_token else { return false };

@@ -7,6 +7,7 @@
 //! | what the claims of a signed token have to say | `claims.rs` |
 //! | the issuer's keys: kept, fetched, read | `jwks.rs`, `fetch.rs`, `keys.rs` |
 //! | how tokens of the hub's own secret are made | [`mint`] |
+//! | clients that show a certificate | `certificate.rs` |
 //! | how hubs know each other | `cluster.rs` |
 //! | tokens that were taken back | `revoked.rs` |
 //!
@@ -16,6 +17,7 @@
 //!
 //! What a token holds is never logged, and of what it claims an error shows only what its holder can read anyway.
 
+mod certificate;
 mod claims;
 pub(crate) mod cluster;
 pub mod config;
@@ -28,11 +30,13 @@ pub(crate) mod revoked;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use claims::MAX_SUBJECT_BYTES;
 pub use cluster::ClusterKey;
 pub use config::{AuthConfig, Secret};
 pub use revoked::Revoked;
 
 use crate::acl::Policy;
+use crate::net::ClientCertificate;
 use aws_lc_rs::digest;
 use hub_core::store::HubId;
 use hub_core::{Clock, Millis, SystemClock};
@@ -45,7 +49,7 @@ use std::sync::Arc;
 /// A token is at most this long.
 pub const MAX_TOKEN_BYTES: usize = 16 << 10;
 
-/// Somebody whose token holds.
+/// Somebody whose token holds, or whose certificate.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The token's `sub`.
@@ -64,6 +68,8 @@ pub struct Identity {
     pub is_static: bool,
     /// The hash of the key that the token was checked with.
     pub(crate) key: Option<KeyPrint>,
+    /// The client certificate, if that says who it is and no token does.
+    pub(crate) certificate: Option<ClientCertificate>,
     /// Another hub of the cluster. No token that [`Authenticator::identify`] takes makes one.
     pub(crate) peer: Option<HubId>,
 }
@@ -80,6 +86,7 @@ impl Identity {
             policy: Policy::open(),
             is_static: false,
             key: None,
+            certificate: None,
             peer: Some(hub),
         }
     }
@@ -192,6 +199,7 @@ impl Authenticator {
                 policy: Policy::open(),
                 is_static: true,
                 key: Some(print(token.as_bytes())),
+                certificate: None,
                 peer: None,
             });
         }
@@ -203,9 +211,30 @@ impl Authenticator {
         self.verifier().steady()
     }
 
-    /// Whether the key that a token was checked with is still one of those that count.
+    /// Who a connection speaks for: its token says so, and without one its client certificate.
+    ///
+    /// # Errors
+    /// Those of [`Authenticator::identify`]; `jwt_invalid` for a token that is not of the certificate's subject, if it has to be.
+    pub(crate) async fn identify_with(
+        &self,
+        token: Option<&str>,
+        certificate: Option<&ClientCertificate>,
+    ) -> Result<Identity> {
+        let verifier = self.verifier();
+        if let (None, Some(certificate)) = (token, certificate) {
+            return certificate::identity(certificate, verifier.now());
+        }
+        let identity = self.identify(token).await?;
+        if verifier.config().certificate_binds_subject {
+            certificate::check_bound(&identity, certificate)?;
+        }
+        Ok(identity)
+    }
+
+    /// Whether the key that a token was checked with is still one of those that count, and the authority of a certificate.
     pub(crate) fn covers(&self, identity: &Identity) -> bool {
         identity.key.is_none_or(|key| self.verifier().has_key(&key))
+            && identity.certificate.as_ref().is_none_or(ClientCertificate::is_trusted)
     }
 
     /// The longest that a token may be valid, the tolerance included, in milliseconds.

@@ -14,15 +14,18 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
+const DAY: Millis = 24 * 60 * 60 * 1000;
 /// How long a revocation is kept if nothing bounds how long tokens are valid.
-const KEPT: Millis = 400 * 24 * 60 * 60 * 1000;
+const KEPT: Millis = 400 * DAY;
+/// How long that of a subject is kept at least: client certificates are often valid for years.
+const SUBJECT_KEPT: Millis = 10 * 366 * DAY;
 /// A `jti` is at most this long.
 pub(crate) const MAX_JTI_BYTES: usize = 256;
 
 /// Which tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Revoked {
-    /// All of a subject that were issued up to now.
+    /// All of a subject that were issued up to now, and its client certificates that were valid by now.
     Subject(String),
     /// The one with this `jti`.
     Token(String),
@@ -78,7 +81,11 @@ impl Revocations {
     /// Takes tokens back, now and for all hubs. `max_lifetime` is how long any token is valid.
     pub async fn revoke(&self, bus: &Bus, what: Revoked, max_lifetime: Option<Millis>) -> Result<()> {
         let at = bus.now();
-        let span = Span { at, until: at + max_lifetime.unwrap_or(KEPT) };
+        let kept = match &what {
+            Revoked::Subject(_) => max_lifetime.unwrap_or(KEPT).max(SUBJECT_KEPT),
+            Revoked::Token(_) => max_lifetime.unwrap_or(KEPT),
+        };
+        let span = Span { at, until: at + kept };
         let value = json!({ "at": span.at, "until": span.until });
         let entry = SystemEntry { key: what.key().into(), value: Some(value) };
         bus.system_write(SystemTopic::Revoked, &entry).await?;

@@ -33,7 +33,12 @@ pub(super) async fn connect(hub: &Hub, to: &HubInfo) -> Result<Connection, Troub
         return Err(again("the hub that serves the group has no address"));
     }
     let token = key.token(me.id, to.id, hub.bus().now());
-    let connection = Connection::connect(&target(&to.address, edge.roots.as_deref())?).await?;
+    let target = target(&to.address, edge.roots.as_deref())?;
+    let target = match edge.certificate() {
+        Some(certificate) => target.client_certificate(certificate),
+        None => target,
+    };
+    let connection = Connection::connect(&target).await?;
     connection.authenticate(token.expose()).await?;
     Ok(connection)
 }

@@ -38,7 +38,8 @@ pub(crate) use member::{Extended, Given, Member};
 use crate::auth::ClusterKey;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use parking_lot::Mutex;
+use hub_client::Certificate;
+use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 
 /// What a hub needs to be an edge of others.
@@ -48,6 +49,8 @@ pub(crate) struct Edge {
     pub key: Option<ClusterKey>,
     /// Certificates that are trusted beside the public ones, in PEM.
     pub roots: Option<Vec<u8>>,
+    /// What it shows to those that ask for a certificate.
+    certificate: RwLock<Option<Certificate>>,
     members: Members,
 }
 
@@ -56,8 +59,16 @@ pub(crate) struct Edge {
 struct Members(Arc<Mutex<HashMap<String, u32, RandomState>>>);
 
 impl Edge {
-    pub fn new(key: Option<ClusterKey>, roots: Option<Vec<u8>>) -> Self {
-        Self { key, roots, members: Members::default() }
+    pub fn new(key: Option<ClusterKey>, roots: Option<Vec<u8>>, certificate: Option<Certificate>) -> Self {
+        Self { key, roots, certificate: RwLock::new(certificate), members: Members::default() }
+    }
+
+    pub fn set_certificate(&self, certificate: Option<Certificate>) {
+        *self.certificate.write() = certificate;
+    }
+
+    fn certificate(&self) -> Option<Certificate> {
+        self.certificate.read().clone()
     }
 
     /// One more member of a group, for as long as this is kept.

@@ -84,11 +84,12 @@ impl Session {
                         Err(error) => self.refuse_auth(&corr, &error.into()),
                     };
                 }
-                let hub = self.hub.clone();
+                let (hub, certificate) = (self.hub.clone(), self.certificate.clone());
                 // A client that renews its token has shown that it has a good one, and has the rate of its connection.
                 let from = self.address.filter(|_| self.who.is_none()).map(|address| address.ip());
                 self.job = Some(Box::pin(async move {
-                    Done::Identified(corr, hub.identify(from, token.as_ref().map(Secret::expose)).await)
+                    let token = token.as_ref().map(Secret::expose);
+                    Done::Identified(corr, hub.identify(from, token, certificate.as_ref()).await)
                 }));
             }
             Request::Peer(request) => self.handle_peer(corr, request),

@@ -26,11 +26,12 @@ mod session;
 mod socket;
 mod subscriptions;
 
+pub(crate) use origin::allowed as origin_allowed;
 pub(crate) use request::Name;
 pub(crate) use room::{Room, Seat};
 
 use crate::Hub;
-use crate::net::Capacity;
+use crate::net::{Capacity, ClientCertificate};
 use crate::peer::address_of;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -70,7 +71,8 @@ async fn upgrade(State(hub): State<Hub>, mut request: Request) -> Response {
         }
     };
     let seat = request.extensions_mut().remove::<crate::net::Seat>();
-    let from = crate::net::origin_of(request.headers());
+    let from = crate::net::origin_of(request.headers(), request.extensions());
+    let certificate = ClientCertificate::of(request.extensions()).cloned();
     // A stop waits for the session.
     let tracked = hub.sessions().token();
     let (answer, upgraded) = handshake.accept();
@@ -79,7 +81,7 @@ async fn upgrade(State(hub): State<Hub>, mut request: Request) -> Response {
         match upgraded.await {
             Ok(stream) => {
                 let socket = Socket::new(stream, settings.limits.frame_bytes_before_auth());
-                session::Session::new(hub, socket, from, address, seat, waiting).run().await;
+                session::Session::new(hub, socket, from, address, certificate, (seat, waiting)).run().await;
             }
             Err(error) => tracing::debug!(%error, "connection gone before it was a websocket"),
         }

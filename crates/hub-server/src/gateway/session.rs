@@ -15,7 +15,7 @@ use crate::Hub;
 use crate::acl::Policy;
 use crate::auth::{Identity, Rejected};
 use crate::limits::{From, LiveConnection, Meter, Work};
-use crate::net::Seat;
+use crate::net::{ClientCertificate, Seat};
 use crate::settings::Settings;
 use futures_util::future::BoxFuture;
 use hub_core::{Burst, Millis, Sent, TopicName};
@@ -71,6 +71,8 @@ pub(crate) struct Session {
     pub(super) who: Option<Who>,
     /// Where it comes from.
     pub(super) address: Option<SocketAddr>,
+    /// What its connection has shown: who it is without a token.
+    pub(super) certificate: Option<ClientCertificate>,
     /// Its place among the connections that have not said who they are.
     pub(super) waiting: Option<Seat>,
     /// Frames that came before that.
@@ -198,8 +200,8 @@ impl Session {
         socket: Socket,
         from: From,
         address: Option<SocketAddr>,
-        seat: Option<Seat>,
-        waiting: Option<Seat>,
+        certificate: Option<ClientCertificate>,
+        (seat, waiting): (Option<Seat>, Option<Seat>),
     ) -> Self {
         hub.connections().inc();
         let receiver = hub.follow();
@@ -212,6 +214,7 @@ impl Session {
             called: Box::pin(std::future::pending()),
             who: None,
             address,
+            certificate,
             waiting,
             frames_before_auth: 0,
             seat,

@@ -4,13 +4,14 @@ use super::audit::{About, Trail};
 use super::error::{Failure, shown};
 use crate::acl::{Action, Effect, Policy, Rule, Target};
 use crate::auth::{Authenticator, Identity, Rejected};
+use crate::gateway::origin_allowed;
 use crate::limits::{From, Meter, Work};
-use crate::net::origin_of;
+use crate::net::{ClientCertificate, origin_of};
 use crate::peer::address_of;
 use crate::{Hub, Settings};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, header};
+use axum::http::{HeaderMap, header};
 use hub_core::Millis;
 use hub_proto::{Code, Error, TopicName};
 use std::sync::Arc;
@@ -41,42 +42,50 @@ impl FromRequestParts<Hub> for Caller {
         };
         let token = bearer(&parts.headers).map_err(|failure| refused(None, failure))?;
         let from = address_of(&parts.extensions).map(|address| address.ip());
-        let identity = match hub.identify(from, token).await {
+        let certificate = ClientCertificate::of(&parts.extensions);
+        let identity = match hub.identify(from, token, certificate).await {
             Ok(identity) => identity,
             Err(Rejected { error, identity }) => return Err(refused(identity.as_deref(), error.into())),
         };
         let settings = hub.settings();
+        // A browser shows a certificate for any page that asks, as it would a cookie.
+        if identity.certificate.is_some() && !origin_allowed(&settings, &parts.headers) {
+            let msg = "pages of this origin may not use the client certificate; send a token";
+            return Err(refused(Some(&identity), Error::new(Code::Forbidden, msg).into()));
+        }
         let rules = settings.rules_for(&identity);
-        let meter = Meter::for_request(hub.buckets(), identity.subject.as_deref(), origin_of(&parts.headers));
+        let from = origin_of(&parts.headers, &parts.extensions);
+        let meter = Meter::for_request(hub.buckets(), identity.subject.as_deref(), from);
         Ok(Self { identity, settings, rules, meter, trail })
     }
 }
 
 /// Whether the request has a token that holds. For those who are answered in any case.
-pub(super) async fn is_known(hub: &Hub, extensions: &Extensions, headers: &HeaderMap) -> bool {
-    let from = address_of(extensions).map(|address| address.ip());
-    match bearer(headers) {
-        Ok(token) => hub.identify(from, token).await.is_ok(),
+pub(super) async fn is_known(hub: &Hub, parts: &Parts) -> bool {
+    let from = address_of(&parts.extensions).map(|address| address.ip());
+    match bearer(&parts.headers) {
+        Ok(token) => hub.identify(from, token, ClientCertificate::of(&parts.extensions)).await.is_ok(),
         Err(_) => false,
     }
 }
 
 /// The same without a hub.
-pub(super) async fn is_known_to(auth: &Authenticator, headers: &HeaderMap) -> bool {
-    match bearer(headers) {
-        Ok(token) => auth.identify(token).await.is_ok(),
+pub(super) async fn is_known_to(auth: &Authenticator, parts: &Parts) -> bool {
+    match bearer(&parts.headers) {
+        Ok(token) => auth.identify_with(token, ClientCertificate::of(&parts.extensions)).await.is_ok(),
         Err(_) => false,
     }
 }
 
 /// Whether anybody may see how the hub is doing: it listens on loopback only, and it is no web page that asks.
-pub(super) fn is_open(hub: &Hub, headers: &HeaderMap) -> bool {
-    is_open_by(&hub.settings(), headers)
+pub(super) fn is_open(hub: &Hub, parts: &Parts) -> bool {
+    is_open_by(&hub.settings(), parts)
 }
 
 /// The same without a hub.
-pub(super) fn is_open_by(settings: &Settings, headers: &HeaderMap) -> bool {
-    settings.open_metrics && crate::host::is_local(headers) && origin_of(headers) == From::Peer
+pub(super) fn is_open_by(settings: &Settings, parts: &Parts) -> bool {
+    let Parts { headers, extensions, .. } = parts;
+    settings.open_metrics && crate::host::is_local(headers) && origin_of(headers, extensions) == From::Peer
 }
 
 /// The token of `Authorization: Bearer …`. Nothing of it gets into an error.

@@ -6,8 +6,8 @@ use super::error::Answer;
 use super::query::Params;
 use crate::Hub;
 use axum::Json;
-use axum::extract::{RawQuery, State};
-use axum::http::{Extensions, HeaderMap, StatusCode};
+use axum::extract::{RawQuery, Request, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::json;
@@ -56,19 +56,14 @@ pub(super) fn not_ready(details: Option<Details>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, Json(ready)).into_response()
 }
 
-pub(super) async fn readyz(
-    State(hub): State<Hub>,
-    RawQuery(query): RawQuery,
-    extensions: Extensions,
-    headers: HeaderMap,
-) -> Answer {
+pub(super) async fn readyz(State(hub): State<Hub>, RawQuery(query): RawQuery, request: Request) -> Answer {
+    let (parts, _) = request.into_parts();
     Params::read(query.as_deref(), &[])?;
     let health = hub.bus().health();
     let draining = hub.draining().is_cancelled();
     let available = health.unavailable.is_none();
     let ready = available && !draining;
-    let is_told = is_open(&hub, &headers) || is_known(&hub, &extensions, &headers).await;
-    let details = is_told.then_some(Details {
+    let details = (is_open(&hub, &parts) || is_known(&hub, &parts).await).then_some(Details {
         reason: health.unavailable,
         warnings: health.warnings,
         damaged: health.damaged,

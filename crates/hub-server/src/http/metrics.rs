@@ -14,8 +14,8 @@ use prometheus_client::encoding::text::encode;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) async fn metrics(State(hub): State<Hub>, RawQuery(query): RawQuery, request: Request) -> Answer {
-    if !is_open(&hub, request.headers()) {
-        let (mut parts, _) = request.into_parts();
+    let (mut parts, _) = request.into_parts();
+    if !is_open(&hub, &parts) {
         Caller::from_request_parts(&mut parts, &hub).await?.take_one()?;
     }
     Params::read(query.as_deref(), &[])?;

@@ -12,8 +12,7 @@ use crate::Settings;
 use crate::auth::Authenticator;
 use crate::net::{self, Tls};
 use axum::Router;
-use axum::extract::{RawQuery, State};
-use axum::http::HeaderMap;
+use axum::extract::{RawQuery, Request, State};
 use axum::middleware::map_response;
 use axum::routing::get;
 use hub_proto::Error;
@@ -79,10 +78,11 @@ impl Waiting {
     }
 }
 
-async fn readyz(State(waiting): State<Waiting>, RawQuery(query): RawQuery, headers: HeaderMap) -> Answer {
+async fn readyz(State(waiting): State<Waiting>, RawQuery(query): RawQuery, request: Request) -> Answer {
+    let (parts, _) = request.into_parts();
     Params::read(query.as_deref(), &[])?;
-    let is_open = is_open_by(&waiting.settings.borrow(), &headers);
-    let details = is_open || is_known_to(&waiting.auth, &headers).await;
+    let is_open = is_open_by(&waiting.settings.borrow(), &parts);
+    let details = is_open || is_known_to(&waiting.auth, &parts).await;
     Ok(not_ready(details.then(|| Details::because(waiting.reason.borrow().clone()))))
 }
 

@@ -1,23 +1,16 @@
 //! The loop that accepts.
 
+use super::client::Clients;
 use super::connection::Connection;
+use super::full::turn_away;
 use super::seat::{Capacity, Door, Full};
-use super::seldom::Seldom;
+use super::seldom::{Seldom, SharedSeldom};
 use super::{Patience, Place};
 use axum::Router;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-
-/// What a connection too many is told.
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
-    content-type: application/json\r\n\
-    content-length: 84\r\n\
-    retry-after: 1\r\n\
-    connection: close\r\n\
-    \r\n\
-    {\"error\":\"too many connections; close some or try again later\",\"code\":\"unavailable\"}";
 
 /// After an error that is the machine's: out of files, out of memory. It passes when connections end.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -33,7 +26,8 @@ pub(super) struct Acceptor<'a> {
 
 impl Acceptor<'_> {
     pub async fn run(self) {
-        let (mut refused, mut failed) = (Seldom::default(), Seldom::default());
+        let (refused, mut failed) = (SharedSeldom::default(), Seldom::default());
+        let bad_header = SharedSeldom::default();
         let draining = self.place.draining.clone();
         loop {
             let accepted = tokio::select! {
@@ -43,7 +37,7 @@ impl Acceptor<'_> {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    if let Err(full) = self.admit(stream, peer)
+                    if let Err(full) = self.admit(stream, peer, (&refused, &bad_header))
                         && let Some(skipped) = refused.due()
                     {
                         tracing::warn!(%peer, %full, skipped, "connection refused");
@@ -66,9 +60,21 @@ impl Acceptor<'_> {
     }
 
     /// Gives a connection a seat and a task, or turns it away.
-    fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Result<(), Full> {
+    fn admit(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        (refused, bad_header): (&SharedSeldom, &SharedSeldom),
+    ) -> Result<(), Full> {
         let settings = self.place.settings.borrow().clone();
-        let seat = match self.door.enter(peer.ip(), Capacity::connections(&settings.limits)) {
+        let capacity = Capacity::connections(&settings.limits);
+        let clients = Clients::of_peer(settings.proxies.trusted.clone(), peer.ip());
+        // A proxy's connections are as many as its clients need; those are counted as soon as they are known.
+        let entered = match clients.is_proxy() {
+            true => self.door.enter_proxy(capacity),
+            false => self.door.enter(peer.ip(), capacity),
+        };
+        let seat = match entered {
             Ok(seat) => seat,
             Err(full) => {
                 // Somebody who expects TLS cannot read it, and a handshake is not cheap.
@@ -81,6 +87,11 @@ impl Acceptor<'_> {
         let connection = Connection {
             peer,
             seat,
+            has_header: settings.proxies.protocol && clients.is_proxy(),
+            clients,
+            settings: self.place.settings.clone(),
+            refused: refused.clone(),
+            bad_header: bad_header.clone(),
             router: self.router.clone(),
             draining: self.place.draining.clone(),
             patience: self.patience,
@@ -95,15 +106,6 @@ impl Acceptor<'_> {
     }
 }
 
-/// Says why, if that needs no waiting, and hangs up.
-fn turn_away(stream: TcpStream) {
-    // The socket itself, for tokio would first have to hear that it is ready. It does not block: tokio had it.
-    let Ok(mut stream) = stream.into_std() else { return };
-    // A close over bytes that nobody read is a reset, and the client would not see the answer.
-    let _ = stream.read(&mut [0; 1024]);
-    let _ = stream.write(FULL);
-}
-
 /// Errors of the one connection that was to be accepted: the next may be well.
 fn is_the_peers(err: &io::Error) -> bool {
     matches!(
@@ -115,15 +117,6 @@ fn is_the_peers(err: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_connection_too_many_is_told_is_whole() {
-        let text = std::str::from_utf8(FULL).expect("text");
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
-        assert!(head.contains(&format!("content-length: {}", body.len())), "{}", body.len());
-        let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
-        assert_eq!(body["code"], "unavailable");
-    }
 
     #[test]
     fn running_out_of_files_is_waited_out_and_a_lost_peer_is_not() {

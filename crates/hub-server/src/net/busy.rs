@@ -1,5 +1,6 @@
 //! Whether a connection has a request of which the answer is not written yet.
 
+use super::Seat;
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 use std::pin::Pin;
@@ -35,6 +36,8 @@ impl Drop for Answer {
 pub(super) struct Counted {
     pub body: Body,
     pub _answer: Answer,
+    /// A client behind a proxy has it as long as it is answered.
+    pub _seat: Option<Seat>,
 }
 
 impl HttpBody for Counted {

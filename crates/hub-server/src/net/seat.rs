@@ -13,14 +13,31 @@ use std::sync::Arc;
 ///
 /// Every request carries one. A handler that takes the connection over, such as a WebSocket's, keeps it as long as the
 /// connection lives: the task that served HTTP on it has ended by then.
+///
+/// A trusted proxy's connection counts for no address. Its clients are counted one by one: while the hub answers a request of
+/// theirs, or as long as their WebSocket is open.
 #[derive(Clone)]
 pub struct Seat {
-    _taken: Arc<Taken>,
+    connection: Arc<Taken>,
+    /// What the client behind a proxy takes.
+    client: Option<Arc<Taken>>,
 }
 
+/// One count, until it is dropped.
 struct Taken {
     door: Door,
-    origin: Origin,
+    counts: Counts,
+}
+
+/// What a place counts as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Counts {
+    /// A connection of an address.
+    Connection(Origin),
+    /// A connection of a proxy, which counts for no address.
+    Proxy,
+    /// A client of an address, on a connection that is counted already.
+    Client(Origin),
 }
 
 /// Counts connections. Clones count together.
@@ -33,7 +50,7 @@ pub(crate) struct Door {
 #[derive(Debug, Default)]
 struct Seats {
     taken: usize,
-    // Bounded by `taken`: an address without a connection is not in it.
+    // Bounded by `taken`: an address without a connection is not in it, and a connection has one client at a time.
     by_origin: HashMap<Origin, usize>,
 }
 
@@ -85,30 +102,64 @@ impl Door {
 
     /// A seat for a connection from `ip`, if there is one.
     pub fn enter(&self, ip: IpAddr, capacity: Capacity) -> Result<Seat, Full> {
-        let origin = Origin::of(ip);
-        self.seats.lock().take(origin, capacity).inspect_err(|_| {
+        let connection = self.take(Counts::Connection(Origin::of(ip)), capacity)?;
+        Ok(Seat { connection, client: None })
+    }
+
+    /// A seat for a connection of a trusted proxy, if there is one.
+    pub fn enter_proxy(&self, capacity: Capacity) -> Result<Seat, Full> {
+        let connection = self.take(Counts::Proxy, capacity)?;
+        Ok(Seat { connection, client: None })
+    }
+
+    fn take(&self, counts: Counts, capacity: Capacity) -> Result<Arc<Taken>, Full> {
+        self.seats.lock().take(counts, capacity).inspect_err(|_| {
             self.refused.inc();
         })?;
-        Ok(Seat { _taken: Arc::new(Taken { door: self.clone(), origin }) })
+        Ok(Arc::new(Taken { door: self.clone(), counts }))
+    }
+}
+
+impl Seat {
+    /// The seat of a proxy's connection, which also counts for the address of a client, if that has not too many.
+    pub(super) fn for_client(&self, ip: IpAddr, capacity: Capacity) -> Result<Self, Full> {
+        let client = self.connection.door.take(Counts::Client(Origin::of(ip)), capacity)?;
+        Ok(Self { connection: self.connection.clone(), client: Some(client) })
+    }
+}
+
+impl Counts {
+    fn is_connection(self) -> bool {
+        !matches!(self, Self::Client(_))
+    }
+
+    fn origin(self) -> Option<Origin> {
+        match self {
+            Self::Connection(origin) | Self::Client(origin) => Some(origin),
+            Self::Proxy => None,
+        }
     }
 }
 
 impl Seats {
-    fn take(&mut self, origin: Origin, capacity: Capacity) -> Result<(), Full> {
-        if self.taken >= capacity.all {
+    fn take(&mut self, counts: Counts, capacity: Capacity) -> Result<(), Full> {
+        if counts.is_connection() && self.taken >= capacity.all {
             return Err(Full::All(capacity.all));
         }
-        let of_origin = self.by_origin.get(&origin).copied().unwrap_or(0);
-        if of_origin >= capacity.per_address {
-            return Err(Full::Address(capacity.per_address));
+        if let Some(origin) = counts.origin() {
+            let of_origin = self.by_origin.get(&origin).copied().unwrap_or(0);
+            if of_origin >= capacity.per_address {
+                return Err(Full::Address(capacity.per_address));
+            }
+            self.by_origin.insert(origin, of_origin + 1);
         }
-        self.by_origin.insert(origin, of_origin + 1);
-        self.taken += 1;
+        self.taken += usize::from(counts.is_connection());
         Ok(())
     }
 
-    fn free(&mut self, origin: Origin) {
-        self.taken -= 1;
+    fn free(&mut self, counts: Counts) {
+        self.taken -= usize::from(counts.is_connection());
+        let Some(origin) = counts.origin() else { return };
         if let Some(count) = self.by_origin.get_mut(&origin) {
             *count -= 1;
             if *count == 0 {
@@ -120,7 +171,7 @@ impl Seats {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.door.seats.lock().free(self.origin);
+        self.door.seats.lock().free(self.counts);
     }
 }
 
@@ -139,7 +190,8 @@ impl Origin {
 
 impl fmt::Debug for Seat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Seat").field(&self._taken.origin).finish()
+        let client = self.client.as_ref().map(|client| client.counts);
+        f.debug_tuple("Seat").field(&self.connection.counts).field(&client).finish()
     }
 }
 
@@ -194,6 +246,25 @@ mod tests {
         for ip in ["2001:db8:0:1:ffff::9", "::ffff:10.0.0.1"] {
             assert_eq!(enter(&door, ip, &limits).unwrap_err(), Full::Address(1), "{ip}");
         }
+    }
+
+    #[test]
+    fn a_proxy_counts_for_no_address_and_its_clients_for_theirs() {
+        let (door, limits) = (door(), limits(3, 1));
+        let proxies: Vec<_> = (0..3).map(|_| door.enter_proxy(limits).unwrap()).collect();
+        assert_eq!(door.enter_proxy(limits).unwrap_err(), Full::All(3));
+        let client = "192.0.2.1".parse().unwrap();
+        let one = proxies[0].for_client(client, limits).unwrap();
+        assert_eq!(proxies[1].for_client(client, limits).unwrap_err(), Full::Address(1));
+        let _other = proxies[1].for_client("192.0.2.2".parse().unwrap(), limits).unwrap();
+        drop(one);
+        let again = proxies[2].for_client(client, limits).unwrap();
+        // A seat keeps its connection's place, too.
+        drop(proxies);
+        assert_eq!(door.seats.lock().taken, 2);
+        drop(again);
+        let seats = door.seats.lock();
+        assert_eq!((seats.taken, seats.by_origin.len()), (1, 1));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What may happen ten thousand times a second is logged once a second.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
@@ -21,6 +23,17 @@ impl Seldom {
         }
         self.last = Some(now);
         Some(std::mem::take(&mut self.skipped))
+    }
+}
+
+/// One for many tasks. Clones count together.
+#[derive(Clone, Default)]
+pub(super) struct SharedSeldom(Arc<Mutex<Seldom>>);
+
+impl SharedSeldom {
+    /// As [`Seldom::due`].
+    pub fn due(&self) -> Option<u64> {
+        self.0.lock().due()
     }
 }
 

@@ -1,5 +1,8 @@
-//! Certificates, as rustls wants them.
+//! Certificates, as rustls wants them: the hub's own, and those of authorities whose clients it knows.
+//!
+//! A reload replaces the whole configuration of TLS, so that nothing of the old one is left: neither a key nor an authority.
 
+use super::certificate::ClientCertificate;
 use parking_lot::RwLock;
 use std::fmt;
 use std::io;
@@ -9,25 +12,62 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert, ServerConfig};
-use tokio_rustls::rustls::sign::CertifiedKey;
-use tokio_rustls::rustls::{self, InconsistentKeys};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier};
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::{self, InconsistentKeys, RootCertStore};
 use tokio_rustls::server::TlsStream;
 
 /// A certificate and its key: TLS 1.2 and 1.3 for those who connect. Clones share them, also after a reload.
 #[derive(Clone)]
 pub struct Tls {
-    acceptor: TlsAcceptor,
-    current: Arc<Current>,
+    shared: Arc<Shared>,
 }
 
-/// What new handshakes get.
-struct Current(RwLock<Arc<CertifiedKey>>);
+struct Shared {
+    provider: Arc<CryptoProvider>,
+    /// What new handshakes get.
+    current: RwLock<Arc<Current>>,
+}
 
-/// A certificate and its key that [`Tls::prepare`] has read.
+struct Current {
+    acceptor: TlsAcceptor,
+    clients: Option<Clients>,
+}
+
+/// How certificates of clients are checked.
+struct Clients {
+    authorities: Authorities,
+    verifier: Arc<dyn ClientCertVerifier>,
+}
+
+/// Certificates of authorities. A reload that reads the same ones keeps the list.
+pub(super) type Authorities = Arc<[CertificateDer<'static>]>;
+
+/// The files that TLS is made of, all PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The hub's certificate, followed by those that signed it.
+    pub cert: PathBuf,
+    /// Its private key. It may be in the same file.
+    pub key: PathBuf,
+    /// Whose clients may show a certificate; `None`: nobody is asked for one.
+    pub clients: Option<ClientAuthorities>,
+}
+
+/// Authorities that sign certificates of clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientAuthorities {
+    /// The file with their certificates.
+    pub file: PathBuf,
+    /// Whether a client without a certificate is refused. One with a bad certificate always is.
+    pub required: bool,
+}
+
+/// What [`Tls::prepare`] has read.
 #[must_use = "nothing changes until it is committed"]
-pub struct PreparedTls(Arc<CertifiedKey>);
+pub struct PreparedTls(Arc<Current>);
 
 /// Why there is no certificate. Nothing of a key is ever in it.
 #[derive(Debug, thiserror::Error)]
@@ -82,55 +122,138 @@ pub enum TlsError {
         /// The key's.
         key: PathBuf,
     },
+    /// A certificate of an authority cannot be used.
+    #[error("the certificates in {} cannot be used as those of authorities: {source}", .file.display())]
+    BadAuthority {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: rustls::Error,
+    },
     /// rustls does not work with what it was built with.
     #[error("TLS cannot be set up: {0}")]
     Setup(rustls::Error),
 }
 
 impl Tls {
-    /// Reads a certificate, followed by those that signed it, and its key, both PEM. One file may have all of it.
+    /// Reads a certificate, followed by those that signed it, and its key, both PEM. One file may have all of it. Clients are
+    /// not asked for certificates.
     ///
     /// # Errors
     /// [`TlsError`], which names the file and what is wrong with it.
     pub fn from_files(cert: &Path, key: &Path) -> Result<Self, TlsError> {
-        // Handed over explicitly: a default of the whole process would be somebody else's to set.
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let current = Arc::new(Current(RwLock::new(read(cert, key, &provider)?)));
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(TlsError::Setup)?
-            .with_no_client_auth()
-            .with_cert_resolver(current.clone());
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), current })
+        Self::new(&TlsFiles { cert: cert.into(), key: key.into(), clients: None })
     }
 
-    /// Reads them again, for handshakes from now on; open connections stay as they are.
+    /// Reads everything that TLS is made of.
     ///
     /// # Errors
-    /// As [`Tls::from_files`]; then the old ones stay in use.
-    pub fn reload(&self, cert: &Path, key: &Path) -> Result<(), TlsError> {
-        self.prepare(cert, key).map(|prepared| self.commit(prepared))
+    /// [`TlsError`], which names the file and what is wrong with it.
+    pub fn new(files: &TlsFiles) -> Result<Self, TlsError> {
+        // Handed over explicitly: a default of the whole process would be somebody else's to set.
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let current = RwLock::new(Arc::new(Current::read(files, &provider, None)?));
+        Ok(Self { shared: Arc::new(Shared { provider, current }) })
+    }
+
+    /// Reads everything again, for handshakes from now on; open connections stay as they are.
+    ///
+    /// # Errors
+    /// As [`Tls::new`]; then the old files stay in use.
+    pub fn reload(&self, files: &TlsFiles) -> Result<(), TlsError> {
+        self.prepare(files).map(|prepared| self.commit(prepared))
     }
 
     /// The part of a [`reload`](Self::reload) that can fail. Nothing changes yet.
     ///
     /// # Errors
-    /// As [`Tls::from_files`].
-    pub fn prepare(&self, cert: &Path, key: &Path) -> Result<PreparedTls, TlsError> {
-        read(cert, key, self.acceptor.config().crypto_provider()).map(PreparedTls)
+    /// As [`Tls::new`].
+    pub fn prepare(&self, files: &TlsFiles) -> Result<PreparedTls, TlsError> {
+        let before = self.current();
+        let kept = before.clients.as_ref().map(|clients| &clients.authorities);
+        Current::read(files, &self.shared.provider, kept).map(|current| PreparedTls(Arc::new(current)))
     }
 
     /// The part of a [`reload`](Self::reload) that cannot fail.
     pub fn commit(&self, prepared: PreparedTls) {
-        *self.current.0.write() = prepared.0;
+        *self.shared.current.write() = prepared.0;
     }
 
+    /// The handshake, and the certificate that the client has shown.
     pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
-    ) -> io::Result<TlsStream<S>> {
-        self.acceptor.accept(stream).await
+    ) -> io::Result<(TlsStream<S>, Option<ClientCertificate>)> {
+        let current = self.current();
+        let stream = current.acceptor.accept(stream).await?;
+        let (_, session) = stream.get_ref();
+        let shown = current.clients.as_ref().zip(session.peer_certificates());
+        let certificate = shown.and_then(|(clients, chain)| {
+            ClientCertificate::new(chain, clients.authorities.clone(), self.clone())
+        });
+        Ok((stream, certificate))
+    }
+
+    /// Whether a chain that was good for `by` is good for the authorities of now.
+    pub(super) fn trusts(&self, chain: &[CertificateDer<'static>], by: &Authorities) -> bool {
+        let current = self.current();
+        let (Some(clients), Some((leaf, rest))) = (&current.clients, chain.split_first()) else {
+            return false;
+        };
+        Arc::ptr_eq(&clients.authorities, by)
+            || clients.verifier.verify_client_cert(leaf, rest, UnixTime::now()).is_ok()
+    }
+
+    fn current(&self) -> Arc<Current> {
+        self.shared.current.read().clone()
+    }
+}
+
+impl Current {
+    fn read(
+        files: &TlsFiles,
+        provider: &Arc<CryptoProvider>,
+        kept: Option<&Authorities>,
+    ) -> Result<Self, TlsError> {
+        let pair = read(&files.cert, &files.key, provider)?;
+        let clients =
+            files.clients.as_ref().map(|clients| Clients::read(clients, provider, kept)).transpose()?;
+        let config = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::Setup)?;
+        let config = match &clients {
+            Some(clients) => config.with_client_cert_verifier(clients.verifier.clone()),
+            None => config.with_no_client_auth(),
+        };
+        let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        if clients.is_some() {
+            // A resumed session would bring the certificate of its first handshake along unchecked.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), clients })
+    }
+}
+
+impl Clients {
+    fn read(
+        clients: &ClientAuthorities,
+        provider: &Arc<CryptoProvider>,
+        kept: Option<&Authorities>,
+    ) -> Result<Self, TlsError> {
+        let ClientAuthorities { file, required } = clients;
+        let bad = |source| TlsError::BadAuthority { file: file.clone(), source };
+        let authorities: Authorities = certificates(file)?.into();
+        let mut roots = RootCertStore::empty();
+        for authority in authorities.iter() {
+            roots.add(authority.clone()).map_err(bad)?;
+        }
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let verifier = if *required { verifier } else { verifier.allow_unauthenticated() };
+        let verifier = verifier.build().map_err(|error| bad(rustls::Error::General(error.to_string())))?;
+        let authorities = kept.filter(|kept| **kept == authorities).cloned().unwrap_or(authorities);
+        Ok(Self { authorities, verifier })
     }
 }
 
@@ -184,18 +307,6 @@ fn not_pem(file: &Path, err: &pem::Error) -> TlsError {
         _ => "it cannot be read",
     };
     TlsError::NotPem { file: file.into(), what }
-}
-
-impl ResolvesServerCert for Current {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.read().clone())
-    }
-}
-
-impl fmt::Debug for Current {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Current").finish_non_exhaustive()
-    }
 }
 
 impl fmt::Debug for PreparedTls {

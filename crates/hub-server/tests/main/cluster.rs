@@ -14,6 +14,8 @@ mod link;
 mod load;
 #[path = "cluster/moving.rs"]
 mod moving;
+#[path = "cluster/mtls.rs"]
+mod mtls;
 #[path = "cluster/nodes.rs"]
 mod nodes;
 #[path = "cluster/peers.rs"]

@@ -24,16 +24,16 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 /// Far longer than anything takes, far shorter than a test that hangs.
-const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// For strangers that are to be cut off.
-const IMPATIENT: Patience = Patience {
+pub(crate) const IMPATIENT: Patience = Patience {
     handshake: Duration::from_millis(100),
     head: Duration::from_millis(100),
     write: Duration::from_millis(100),
 };
 
-const PATIENT: Patience = Patience { handshake: LONG, head: LONG, write: LONG };
+pub(crate) const PATIENT: Patience = Patience { handshake: LONG, head: LONG, write: LONG };
 
 /// A server with a small router.
 struct Server {
@@ -99,24 +99,24 @@ impl Server {
 }
 
 /// Waits for what must happen.
-async fn soon<F: Future>(it: F) -> F::Output {
+pub(crate) async fn soon<F: Future>(it: F) -> F::Output {
     tokio::time::timeout(LONG, it).await.expect("it did not happen")
 }
 
-async fn send(io: &mut (impl AsyncWrite + Unpin), text: &str) {
+pub(crate) async fn send(io: &mut (impl AsyncWrite + Unpin), text: &str) {
     soon(io.write_all(text.as_bytes())).await.unwrap();
     soon(io.flush()).await.unwrap();
 }
 
 /// Everything until the other side closes; a reset is an end too.
-async fn rest(io: &mut (impl AsyncRead + Unpin)) -> String {
+pub(crate) async fn rest(io: &mut (impl AsyncRead + Unpin)) -> String {
     let mut bytes = Vec::new();
     let _ = soon(io.read_to_end(&mut bytes)).await;
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Reads until `end` came.
-async fn until(io: &mut (impl AsyncRead + Unpin), end: &str) -> String {
+pub(crate) async fn until(io: &mut (impl AsyncRead + Unpin), end: &str) -> String {
     let mut text = Vec::new();
     while !text.ends_with(end.as_bytes()) {
         text.push(soon(io.read_u8()).await.unwrap());
@@ -130,7 +130,7 @@ async fn ask(io: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> Stri
     answer(io).await
 }
 
-async fn answer(io: &mut (impl AsyncRead + Unpin)) -> String {
+pub(crate) async fn answer(io: &mut (impl AsyncRead + Unpin)) -> String {
     let head = until(io, "\r\n\r\n").await.to_ascii_lowercase();
     assert!(head.starts_with("http/1.1 200 "), "{head}");
     let (_, length) = head.split_once("content-length: ").unwrap();

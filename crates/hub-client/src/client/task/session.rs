@@ -251,7 +251,7 @@ fn renewal(
         let mut pace = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
         tokio::time::sleep(after).await;
         loop {
-            let renewed = async { connection.authenticate(&credentials.token().await?).await };
+            let renewed = async { connection.send_auth(credentials.token().await?.as_deref()).await };
             match renewed.await {
                 Ok(identity) => return identity,
                 Err(error) => tracing::warn!(%error, "the token could not be renewed, trying again"),

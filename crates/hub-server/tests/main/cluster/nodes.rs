@@ -47,7 +47,14 @@ impl Cluster {
     /// One that others reach over TLS, and that trusts those with the same certificate.
     pub async fn secure_node(&self, pair: &Pair) -> Node {
         let store = Arc::new(self.store.clone());
-        self.node_over(store, Settings::default(), patient(), Some(pair)).await
+        let secure = Secure { tls: pair.tls(), roots: pair.pem.clone(), certificate: None };
+        self.node_over(store, Settings::default(), patient(), Some(secure)).await
+    }
+
+    /// One that others reach over TLS of this kind.
+    pub async fn node_by(&self, secure: Secure) -> Node {
+        let store = Arc::new(self.store.clone());
+        self.node_over(store, Settings::default(), patient(), Some(secure)).await
     }
 
     /// One whose view of the store can be broken.
@@ -61,10 +68,9 @@ impl Cluster {
         store: Arc<dyn EventStore>,
         settings: Settings,
         cluster: ClusterConfig,
-        secure: Option<&Pair>,
+        secure: Option<Secure>,
     ) -> Node {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let secure = secure.map(|pair| (pair.tls(), pair.pem.clone()));
         let started = runtime.spawn(async move {
             let gateway = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let ops = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -85,7 +91,14 @@ impl Cluster {
             let hub = Hub::builder(bus, Authenticator::new(auth).unwrap()).settings(settings);
             let hub = hub.cluster_key(key());
             let (tls, hub) = match secure {
-                Some((tls, roots)) => (Some(tls), hub.cluster_roots(roots).build()),
+                Some(Secure { tls, roots, certificate }) => {
+                    let hub = hub.cluster_roots(roots);
+                    let hub = match certificate {
+                        Some(certificate) => hub.cluster_certificate(certificate),
+                        None => hub,
+                    };
+                    (Some(tls), hub.build())
+                }
                 None => (None, hub.build()),
             };
             tokio::spawn(hub_server::net::serve(gateway, hub.gateway(), tls, hub.clone()));
@@ -95,6 +108,13 @@ impl Cluster {
         let (hub, (address, ops)) = started.await.unwrap();
         Node { hub, address, ops, runtime: Some(runtime) }
     }
+}
+
+/// How a node is reached, whom it trusts, and what it shows.
+pub struct Secure {
+    pub tls: hub_server::net::Tls,
+    pub roots: Vec<u8>,
+    pub certificate: Option<hub_client::Certificate>,
 }
 
 /// A certificate of its own, in files.

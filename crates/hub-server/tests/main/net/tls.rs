@@ -1,7 +1,7 @@
 //! TLS: certificates that fit, and clients that do not.
 
 use super::*;
-use hub_server::net::TlsError;
+use hub_server::net::{TlsError, TlsFiles};
 use std::path::PathBuf;
 use tempfile::TempDir;
 use tokio_rustls::TlsConnector;
@@ -86,10 +86,11 @@ async fn a_reload_changes_the_certificate_of_new_connections_only() {
     new.connect(&server, &[&TLS13]).await.expect_err("not yet");
 
     // A bad pair changes nothing.
-    tls.reload(&new.cert(), &old.key()).expect_err("no pair");
+    let files = |cert, key| TlsFiles { cert, key, clients: None };
+    tls.reload(&files(new.cert(), old.key())).expect_err("no pair");
     old.connect(&server, &[&TLS13]).await.unwrap();
 
-    tls.reload(&new.cert(), &new.key()).unwrap();
+    tls.reload(&files(new.cert(), new.key())).unwrap();
     new.connect(&server, &[&TLS13]).await.unwrap();
     old.connect(&server, &[&TLS13]).await.expect_err("no more");
     ask(&mut before, "/who").await;
