@@ -1,9 +1,10 @@
 //! Events that are put in line together.
 
-use crate::committer::{Receipt, Room, Sent};
+use crate::committer::{Receipt, Room, Sent, TakenTopics};
 use crate::engine::{Drafts, Engine};
+use crate::topic::Topic;
 use futures_core::future::BoxFuture;
-use hub_proto::{Error, NewEvent, Result};
+use hub_proto::{Draft, Error, NewEvent, Result};
 use std::sync::Arc;
 
 /// Events that are put in line together: see [`Bus::burst`](crate::Bus::burst). What was added is published by
@@ -17,6 +18,8 @@ pub struct Burst {
     drafts: Drafts,
     /// Room in line for them.
     room: Option<Room>,
+    /// Their topics, if a subject may have only so many in line.
+    taken: Option<TakenTopics>,
 }
 
 /// What became of events that were added to a burst.
@@ -40,7 +43,7 @@ impl Burst {
     const FIRST: usize = 16;
 
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, subject: None, drafts: Vec::new(), room: None }
+        Self { engine, subject: None, drafts: Vec::new(), room: None, taken: None }
     }
 
     /// From now on on behalf of a subject: topics that this brings into being count for its [`Quota`](crate::Quota).
@@ -54,7 +57,7 @@ impl Burst {
     /// If the event is bad in itself, or the hub stops.
     pub fn add(&mut self, event: NewEvent) -> Result<Added> {
         let draft = self.engine.draft(event, self.subject.as_deref())?;
-        if self.takes(draft.1.len()) {
+        if self.takes_topics(std::slice::from_ref(&draft)) && self.takes(draft.1.len()) {
             if self.drafts.capacity() == 0 {
                 self.drafts.reserve(Self::FIRST);
             }
@@ -67,7 +70,8 @@ impl Burst {
     /// Adds several events, which get into one commit. One that was found bad before keeps its error in its place.
     pub fn add_all(&mut self, events: Vec<Result<NewEvent>>) -> (Checked, Added) {
         let (mut drafts, checked) = self.engine.drafts(events, self.subject.as_deref());
-        if drafts.is_empty() || self.takes(drafts.iter().map(|(_, draft)| draft.len()).sum()) {
+        let bytes = drafts.iter().map(|(_, draft)| draft.len()).sum();
+        if drafts.is_empty() || (self.takes_topics(&drafts) && self.takes(bytes)) {
             self.drafts.append(&mut drafts);
             return (checked, Added::Taken);
         }
@@ -86,7 +90,16 @@ impl Burst {
         let room = self.room.take()?;
         let drafts = std::mem::take(&mut self.drafts);
         let Engine { committer, clock, .. } = &*self.engine;
-        Some(committer.send(room, drafts, clock.steady()))
+        Some(committer.send(room, self.taken.take(), drafts, clock.steady()))
+    }
+
+    /// Whether its subject may have the topics of these in line, which are taken then.
+    fn takes_topics(&mut self, drafts: &[(Arc<Topic>, Draft)]) -> bool {
+        let (Some(topics), Some(subject)) = (&self.engine.topics_in_flight, &self.subject) else {
+            return true;
+        };
+        let taken = self.taken.get_or_insert_with(|| TakenTopics::new(topics, subject));
+        taken.try_take(drafts.iter().map(|(topic, _)| topic.number))
     }
 
     /// Whether there is room for so many bytes more, which are taken then.
@@ -100,10 +113,21 @@ impl Burst {
     }
 
     #[expect(clippy::async_yields_async, reason = "one is to be in line, the other to be committed")]
-    fn crowded(&self, drafts: Drafts) -> Added {
-        let engine = self.engine.clone();
+    fn crowded(&mut self, drafts: Drafts) -> Added {
+        if self.drafts.is_empty() {
+            // Nothing that could be sent holds them.
+            self.taken = None;
+        }
+        let (engine, subject) = (self.engine.clone(), self.subject.clone());
         let since = engine.clock.steady();
-        Added::Crowded(Box::pin(async move { engine.committer.send_later(drafts, since).await }))
+        Added::Crowded(Box::pin(async move {
+            match (&engine.topics_in_flight, &subject) {
+                (Some(topics), Some(subject)) => {
+                    engine.committer.send_in_parts(topics, subject, drafts, since).await
+                }
+                _ => engine.committer.send_later(drafts, since).await,
+            }
+        }))
     }
 }
 

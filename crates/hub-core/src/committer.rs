@@ -9,9 +9,13 @@
 mod answer;
 pub(crate) mod here;
 mod queue;
+mod topics_in_flight;
+
+pub(crate) use topics_in_flight::{TakenTopics, TopicsInFlight};
 
 use answer::{Answer, Asker, Comparison, Place, Twin, conflict, reply, unknown_outcome};
 use queue::{Batch, Queue};
+use topics_in_flight::MAX_TOPICS;
 
 use crate::Millis;
 use crate::clock::Clock;
@@ -217,12 +221,18 @@ impl Committer {
         }
     }
 
-    /// Puts several events in line for which there is room.
-    pub fn send(&self, room: Room, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> Sent {
+    /// Puts several events in line for which there is room. Their topics stay taken until they are committed.
+    pub fn send(
+        &self,
+        room: Room,
+        taken: Option<TakenTopics>,
+        drafts: Vec<(Arc<Topic>, Draft)>,
+        now: Millis,
+    ) -> Sent {
         let ids = ids_of(&drafts);
         let (reply, answer) = oneshot::channel();
         let (more, bytes, asker) = (drafts.len(), room.bytes(), Asker::Events(ids.clone(), Some(reply)));
-        let queued = self.enqueue(more, bytes, |batch| batch.add_events(now, asker, drafts, room.0));
+        let queued = self.enqueue(more, bytes, |batch| batch.add_events(now, asker, drafts, room.0, taken));
         self.nudge();
         Sent { ids, answer: queued.map(|()| answer) }
     }
@@ -230,9 +240,45 @@ impl Committer {
     /// Puts several events in line when there is room, if that is in time.
     pub async fn send_later(&self, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> Sent {
         match self.wait_for_room(drafts.iter().map(|(_, draft)| draft.len()).sum()).await {
-            Ok(room) => self.send(room, drafts, now),
+            Ok(room) => self.send(room, None, drafts, now),
             Err(error) => Sent { ids: ids_of(&drafts), answer: Err(error) },
         }
+    }
+
+    /// Puts the events of a subject in line when there is room for them and for their topics, if that is in time. If they have more
+    /// topics than a subject may have in line, a part follows the other: each once the one before is committed.
+    pub async fn send_in_parts(
+        &self,
+        topics: &Arc<TopicsInFlight>,
+        subject: &Arc<str>,
+        drafts: Vec<(Arc<Topic>, Draft)>,
+        now: Millis,
+    ) -> Sent {
+        let mut parts = parts_of(drafts).into_iter();
+        let (ids, mut results) =
+            (parts.as_slice().iter().flat_map(|part| ids_of(&part.drafts)).collect(), Vec::new());
+        while let Some(Part { numbers, drafts }) = parts.next() {
+            let mut taken = TakenTopics::new(topics, subject);
+            let wait = tokio::time::timeout(Duration::from_millis(self.timeout), taken.take(&numbers));
+            let room = match wait.await {
+                Ok(()) => self.wait_for_room(drafts.iter().map(|(_, draft)| draft.len()).sum()).await,
+                Err(_) => Err(Error::unavailable(
+                    "this subject has too many topics in line: the event was not stored, try again later",
+                )),
+            };
+            let sent = match room {
+                Ok(room) => self.send(room, Some(taken), drafts, now),
+                Err(error) => Sent { ids: ids_of(&drafts), answer: Err(error) },
+            };
+            if results.is_empty() && parts.len() == 0 {
+                return sent;
+            }
+            results.extend(sent.await);
+        }
+        let (reply, answer) = oneshot::channel();
+        // The receiver is in the same answer.
+        let _ = reply.send(results);
+        Sent { ids, answer: Ok(answer) }
     }
 
     /// Makes several events durable; each has a result of its own.
@@ -543,6 +589,30 @@ impl Aboard {
 
 fn ids_of(drafts: &[(Arc<Topic>, Draft)]) -> Vec<EventId> {
     drafts.iter().map(|(_, draft)| draft.id()).collect()
+}
+
+/// Events with no more topics than a subject may have in line.
+struct Part {
+    /// Of the topics.
+    numbers: Vec<u64>,
+    drafts: Vec<(Arc<Topic>, Draft)>,
+}
+
+/// Cuts events into parts, in their order.
+fn parts_of(drafts: Vec<(Arc<Topic>, Draft)>) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for (topic, draft) in drafts {
+        let number = topic.number;
+        match parts.last_mut() {
+            Some(part) if part.numbers.contains(&number) => part.drafts.push((topic, draft)),
+            Some(part) if part.numbers.len() < MAX_TOPICS => {
+                part.numbers.push(number);
+                part.drafts.push((topic, draft));
+            }
+            _ => parts.push(Part { numbers: vec![number], drafts: vec![(topic, draft)] }),
+        }
+    }
+    parts
 }
 
 /// The committer went away with the event in its hands.

@@ -4,7 +4,7 @@ use crate::Millis;
 use crate::burst::Checked;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Owned, Stay, Tenure, not_owner};
-use crate::committer::{Committer, Pending, Receipt};
+use crate::committer::{Committer, Pending, Receipt, TopicsInFlight};
 use crate::config;
 use crate::config::{Config, TopicRules};
 use crate::deletion::{Deletions, being_deleted, topic_deleted};
@@ -38,6 +38,8 @@ pub(crate) struct Engine {
     pub notes: Notes,
     pub deletions: Deletions,
     pub committer: Committer,
+    /// The topics that subjects have in line; `None` where they cost a commit nothing.
+    pub topics_in_flight: Option<Arc<TopicsInFlight>>,
     pub saver: Saver,
     pub tails: Arc<TailBudget>,
     /// Subscriptions that cover several topics. Also the lock under which topics are born.
@@ -107,6 +109,7 @@ impl Engine {
             quotas: Quotas::default(),
             notes: Notes::default(),
             deletions: Deletions::default(),
+            topics_in_flight: cluster.is_some().then(Arc::default),
             committer: Committer::new(config.queue_bytes, config.publish_timeout),
             saver: Saver::default(),
             tails: Arc::new(TailBudget::new(config.tail_bytes)),

@@ -10,7 +10,9 @@ use std::net::SocketAddr;
 pub(crate) fn address_of(extensions: &Extensions) -> Option<SocketAddr> {
     let peer = extensions.get().map(|ConnectInfo::<SocketAddr>(peer)| *peer);
     match ClientAddress::of(extensions) {
-        Some(client) if peer.is_none_or(|peer| peer.ip().to_canonical() != client.ip) => Some(SocketAddr::new(client.ip, 0)),
+        Some(client) if peer.is_none_or(|peer| peer.ip().to_canonical() != client.ip) => {
+            Some(SocketAddr::new(client.ip, 0))
+        }
         _ => peer,
     }
 }

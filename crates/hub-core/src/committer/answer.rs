@@ -1,6 +1,7 @@
 //! Those who wait for a commit, and what they are told.
 
 use super::Receipt;
+use super::topics_in_flight::TakenTopics;
 use crate::Millis;
 use crate::store::{Durability, First, StoreError, StoreResult};
 use hub_proto::{Draft, Error, EventId, Result, TopicName};
@@ -13,6 +14,8 @@ pub struct Answer {
     pub to: Asker,
     /// Room in the queue that it has.
     pub bytes: usize,
+    /// Topics that it has in line.
+    pub taken: Option<TakenTopics>,
 }
 
 /// One who asked; `None` once it was answered.
@@ -192,7 +195,7 @@ mod tests {
     }
 
     fn answer(to: Asker) -> Answer {
-        Answer { since: 0, to, bytes: 0 }
+        Answer { since: 0, to, bytes: 0, taken: None }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::Receipt;
 use super::answer::{Answer, Asker};
+use super::topics_in_flight::TakenTopics;
 use crate::Millis;
 use crate::store::{Commit, Record, StoreResult};
 use crate::topic::Topic;
@@ -130,7 +131,7 @@ impl Batch {
         room: OwnedSemaphorePermit,
         reply: oneshot::Sender<Result<Receipt>>,
     ) {
-        self.add(since, Asker::Event(draft.id(), Some(reply)), Some(room));
+        self.add(since, Asker::Event(draft.id(), Some(reply)), Some(room), None);
         self.topics.push(topic);
         self.commit.events.push(draft);
     }
@@ -141,8 +142,9 @@ impl Batch {
         asker: Asker,
         drafts: Vec<(Arc<Topic>, Draft)>,
         room: OwnedSemaphorePermit,
+        taken: Option<TakenTopics>,
     ) {
-        self.add(since, asker, Some(room));
+        self.add(since, asker, Some(room), taken);
         for (topic, draft) in drafts {
             self.topics.push(topic);
             self.commit.events.push(draft);
@@ -156,15 +158,21 @@ impl Batch {
         mut epochs: Vec<u64>,
         reply: oneshot::Sender<StoreResult<()>>,
     ) {
-        self.add(since, Asker::Records(records.len(), Some(reply)), None);
+        self.add(since, Asker::Records(records.len(), Some(reply)), None, None);
         self.commit.records.append(&mut records);
         self.commit.epochs.append(&mut epochs);
     }
 
-    fn add(&mut self, since: Millis, to: Asker, room: Option<OwnedSemaphorePermit>) {
+    fn add(
+        &mut self,
+        since: Millis,
+        to: Asker,
+        room: Option<OwnedSemaphorePermit>,
+        taken: Option<TakenTopics>,
+    ) {
         let bytes = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         self.singles += usize::from(to.is_single());
-        self.answers.push(Answer { since, to, bytes });
+        self.answers.push(Answer { since, to, bytes, taken });
         match (&mut self.room, room) {
             (Some(all), Some(room)) => all.merge(room),
             (all, room) => *all = all.take().or(room),
@@ -243,7 +251,7 @@ mod tests {
             let drafts: Vec<_> = numbers.iter().map(|&n| (self.topic.clone(), self.draft(n))).collect();
             let ids = drafts.iter().map(|(_, draft)| draft.id()).collect();
             let (asker, room) = (Asker::Events(ids, Some(reply)), self.room(10));
-            self.queue.batch(numbers.len(), 10).add_events(since, asker, drafts, room);
+            self.queue.batch(numbers.len(), 10).add_events(since, asker, drafts, room, None);
             answer
         }
 

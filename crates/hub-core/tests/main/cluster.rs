@@ -10,6 +10,8 @@ mod ownership;
 mod random;
 #[path = "cluster/tails.rs"]
 mod tails;
+#[path = "cluster/wide.rs"]
+mod wide;
 
 use crate::world::code;
 use hub_core::store::HubId;

@@ -65,7 +65,7 @@ pub struct Limits {
 }
 
 /// What a subject may have open on a hub. Everything absent: no bound but those of each connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubjectQuota {
     /// Whose; `None` is every subject, each for itself. The empty one is that of tokens without a subject.
     pub subject: Option<String>,

@@ -246,7 +246,7 @@ async fn a_quota_that_is_used_up_is_told() {
     let quota = Quota { of, topics: Some(1), groups: Some(1), stored_bytes: None };
     let config = Config { quotas: vec![quota], ..Config::default() };
     let subject_quotas =
-        vec![SubjectQuota { subject: Some("eve".into()), connections: Some(1), subscriptions: None }];
+        vec![SubjectQuota { subject: Some("eve".into()), connections: Some(1), ..SubjectQuota::default() }];
     let settings = Settings { limits: Limits { subject_quotas, ..Limits::default() }, ..Settings::default() };
     let mut world = World::with(100, config, settings).await;
     let eve = world.token("eve", "token-7", ALL);

@@ -273,7 +273,7 @@ async fn limits_that_are_changed_bind_open_connections() {
 
 /// Quotas of bytes per second for every subject.
 fn bytes_per_second(bytes_in: Option<u32>, bytes_out: Option<u32>) -> Limits {
-    let quota = SubjectQuota { subject: None, connections: None, subscriptions: None, bytes_in, bytes_out };
+    let quota = SubjectQuota { bytes_in, bytes_out, ..SubjectQuota::default() };
     Limits { subject_quotas: vec![quota], ..Limits::default() }
 }
 

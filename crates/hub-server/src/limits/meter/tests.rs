@@ -288,7 +288,7 @@ fn what_comes_through_a_proxy_has_rates_of_its_own() {
 }
 
 fn byte_quota(bytes_in: Option<u32>, bytes_out: Option<u32>) -> Limits {
-    let quota = SubjectQuota { subject: None, connections: None, subscriptions: None, bytes_in, bytes_out };
+    let quota = SubjectQuota { bytes_in, bytes_out, ..SubjectQuota::default() };
     Limits { subject_quotas: vec![quota], ..Limits::default() }
 }
 
