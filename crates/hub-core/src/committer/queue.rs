@@ -202,7 +202,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::config::TopicSettings;
-    use crate::metrics::Metrics;
+    use crate::metrics::{LabelOwner, Metrics};
     use crate::store::{Bounds, StoreError};
     use hub_proto::{EventId, NewEvent, Payload, TopicName};
     use tokio::sync::Semaphore;
@@ -217,7 +217,7 @@ mod tests {
     impl Line {
         fn new() -> Self {
             let name = TopicName::parse("t").unwrap();
-            let metrics = Metrics::default().topic(&name);
+            let metrics = Metrics::default().topic(&name, LabelOwner::Program);
             let topic = Topic::new(name, 1, TopicSettings::default(), metrics, Bounds::default());
             Self { queue: Queue::default(), room: Arc::new(Semaphore::new(1 << 30)), topic: Arc::new(topic) }
         }
