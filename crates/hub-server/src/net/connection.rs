@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    async fn http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
+    pub async fn http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
         let Self { peer, seat, router, draining, patience } = self;
         let busy = Busy::default();
         let service = {

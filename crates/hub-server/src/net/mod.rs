@@ -14,6 +14,8 @@
 mod accept;
 mod busy;
 mod connection;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod seat;
 mod seldom;
 mod stall;
