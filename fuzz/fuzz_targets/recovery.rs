@@ -42,6 +42,7 @@ fuzz_target!(|data: &[u8]| {
         match &committed.events[0] {
             Ok(Appended::New { event, .. }) => assert!(event.seq() > before),
             Ok(Appended::Known { seq, .. }) => assert!(*seq <= before),
+            Ok(Appended::Twin { first, .. }) => assert!(first.place().0 <= before),
             Err(error) => panic!("{error}"),
         }
     }

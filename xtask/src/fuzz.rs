@@ -14,7 +14,10 @@ pub const USAGE: &str = "\
 usage: cargo xtask fuzz [TARGET] [--seconds N]
 
 Runs one fuzz target, or all of them one after the other, for N seconds each (60 unless told otherwise). An input that
-breaks a target is kept in fuzz/artifacts/. Needs a nightly toolchain and cargo-fuzz.";
+breaks a target is kept in fuzz/artifacts/. Needs cargo-fuzz.";
+
+/// Lets the toolchain of the project, which is stable, take the flags that sanitizers and coverage need.
+const BOOTSTRAP: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
 
 /// Runs the command.
 pub fn run(mut args: Args) -> Result<ExitCode> {
@@ -33,14 +36,16 @@ pub fn run(mut args: Args) -> Result<ExitCode> {
         }
         targets = vec![chosen];
     }
-    ensure_tools()?;
+    ensure!(
+        process::succeeds_quietly(&mut workspace.cargo(["fuzz", "--version"])),
+        "fuzzing needs cargo-fuzz; install it with\n\n    cargo install cargo-fuzz --locked\n"
+    );
 
     let mut broken = Vec::new();
     for target in targets {
         println!("==> {target}, {seconds} s");
-        let mut fuzz = workspace.command("rustup");
-        fuzz.args(["run", "nightly", "cargo", "fuzz", "run", "--fuzz-dir", "fuzz", &target, "--"]);
-        fuzz.arg(format!("-max_total_time={seconds}"));
+        let mut fuzz = workspace.cargo(["fuzz", "run", "--fuzz-dir", "fuzz", &target, "--"]);
+        fuzz.arg(format!("-max_total_time={seconds}")).env(BOOTSTRAP.0, BOOTSTRAP.1);
         if !process::succeeds(&mut fuzz)? {
             broken.push(target);
         }
@@ -61,18 +66,9 @@ fn targets(manifest: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn ensure_tools() -> Result<()> {
-    let nightly =
-        |args: &[&str]| process::succeeds_quietly(Command::new("rustup").args(["run", "nightly"]).args(args));
-    ensure!(
-        nightly(&["rustc", "--version"]),
-        "fuzzing needs a nightly toolchain; install one with\n\n    rustup toolchain install nightly --profile minimal\n"
-    );
-    ensure!(
-        nightly(&["cargo", "fuzz", "--version"]),
-        "fuzzing needs cargo-fuzz; install it with\n\n    cargo install cargo-fuzz --locked\n"
-    );
-    Ok(())
+/// Lints the targets, which are no members of the workspace.
+pub fn clippy(workspace: &Workspace) -> Command {
+    workspace.cargo(["clippy", "--manifest-path", "fuzz/Cargo.toml", "--locked", "--", "-D", "warnings"])
 }
 
 #[cfg(test)]

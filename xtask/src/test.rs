@@ -9,6 +9,7 @@ use crate::clients;
 use crate::counts;
 use crate::crash;
 use crate::deny;
+use crate::fuzz;
 use crate::layering;
 use crate::process::{self, Stream};
 use crate::rust_tests::RustTests;
@@ -21,9 +22,10 @@ use crate::workspace::Workspace;
 pub const USAGE: &str = "\
 usage: cargo xtask test [--quick | --full]
 
-Runs every check: format, clippy, layering, cargo-deny, tests (with a MongoDB and a PostgreSQL of their own), doctests,
-docs, the example, a client that is not ours (under Node), the simulator. A check that fails does not stop the others. The
-last line says how many checks and tests passed and failed; the exit code is zero only if none failed.
+Runs every check: format, layering, clippy (also of the fuzz targets), cargo-deny, tests (with a MongoDB and a
+PostgreSQL of their own), doctests, docs, the example, a client that is not ours (under Node), the simulator. A check that
+fails does not stop the others. The last line says how many checks and tests passed and failed; the exit code is zero
+only if none failed.
 
   --quick   a short simulation (200 seeds), no building of cargo-deny, no packages of npm or pip, no tests that
             need MongoDB or PostgreSQL
@@ -145,6 +147,7 @@ fn read_only(workspace: &Workspace, effort: Effort, steps: &mut Steps) {
     });
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.command("clippy", &mut workspace.cargo(clippy));
+    steps.command("fuzz", &mut fuzz::clippy(workspace));
     steps.run("deny", || deny::check(workspace, effort != Effort::Quick));
 }
 

@@ -108,8 +108,7 @@ pub(crate) async fn clean(engine: &Arc<Engine>, topic: &Arc<Topic>) -> Result<Cl
     let _turn = topic.cleaning.lock().await;
     let settings = topic.settings();
     let mut keep_above = None;
-    // What is derived from a topic has no snapshot of its own, nor has what is the hub's.
-    if settings.compaction && topic.name.derived().is_none() && !topic.name.is_system() {
+    if settings.compaction && topic.name.has_snapshot() {
         // A tombstone that comes now must not go before the snapshot has it.
         keep_above = Some(snapshot::write(engine, topic).await?);
     }

@@ -11,7 +11,7 @@ use crate::deletion::{Deletions, being_deleted, topic_deleted};
 use crate::fan::Fans;
 use crate::group::Group;
 use crate::group::dispatch::MemberId;
-use crate::metrics::Metrics;
+use crate::metrics::{LabelOwner, Metrics};
 use crate::position::refused;
 use crate::quota::{Made, Quota, Quotas};
 use crate::saver::Saver;
@@ -20,7 +20,7 @@ use crate::system::{self, Notes, SystemEntry, SystemTopic};
 use crate::topic::{TailBudget, Topic, Waiter};
 use crate::topics::{Topics, Walk};
 use futures_core::future::BoxFuture;
-use hub_proto::{Code, Draft, Error, EventId, GroupName, IdGenerator, NewEvent, Result, TopicName};
+use hub_proto::{Code, Draft, Error, EventId, GroupName, IdGenerator, NewEvent, Pattern, Result, TopicName};
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -144,14 +144,14 @@ impl Engine {
                 // It was deleted, and nothing was published to it since.
                 continue;
             }
-            self.insert(name, bounds).set_deleting(has_groups_left);
+            self.insert(name, bounds, false).set_deleting(has_groups_left);
         }
         for mut stored in image.groups {
             // Whoever was subscribed when the hub went down has until now to come back.
             let record_dirty = stored.record.idle_since.is_none();
             stored.record.idle_since.get_or_insert(now);
             let name = stored.record.topic.clone();
-            let topic = self.find(&name).unwrap_or_else(|| self.insert(name, Bounds::default()));
+            let topic = self.find(&name).unwrap_or_else(|| self.insert(name, Bounds::default(), false));
             self.add_group(&Group::new(self.clone(), topic, stored, record_dirty));
         }
         self.fans.restore(self, image.subscriptions, now);
@@ -324,6 +324,7 @@ impl Engine {
                 let (before, is_new) = self.quotas.remember(made, subject);
                 if let Some(topic) = topic.filter(|_| is_new) {
                     self.quotas.move_topic(&topic.name, topic.counted().0, before.as_ref());
+                    self.metrics.set_topic_owner(&topic.name, &LabelOwner::Subject(subject.into()));
                 }
             }
             None => drop(self.quotas.forget(&made)),
@@ -342,9 +343,13 @@ impl Engine {
 
     /// Adds a group to its topic.
     pub fn add_group(&self, group: &Arc<Group>) {
-        if group.topic.groups.write().insert(group.name.clone(), group.clone()).is_none() {
-            self.count_group();
-            self.quotas.add_group(&group.topic.name, group.maker.as_ref());
+        let before = group.topic.groups.write().insert(group.name.clone(), group.clone());
+        match before {
+            None => {
+                self.count_group();
+                self.quotas.add_group(&group.topic.name, group.maker.as_ref());
+            }
+            Some(before) => self.metrics.forget_group(&before.metrics),
         }
         if group.tenure.is_lost() {
             // Its name was lost on the way here, and whoever lets go of its groups may have been by already.
@@ -355,16 +360,19 @@ impl Engine {
 
     /// Takes a group out of its topic.
     pub fn remove_group(&self, group: &Group) {
-        if group.topic.groups.write().remove(&group.name).is_some() {
+        let removed = group.topic.groups.write().remove(&group.name);
+        if let Some(removed) = removed {
+            self.metrics.forget_group(&removed.metrics);
             self.uncount_group();
             self.quotas.remove_group(&group.topic.name, group.maker.as_ref());
         }
     }
 
-    /// Adds a topic that is not there. Only [`Fans::birth`] and [`restore`](Self::restore) call it.
-    pub fn insert(&self, name: TopicName, bounds: Bounds) -> Arc<Topic> {
-        let metrics = self.metrics.topic(&name);
+    /// Adds a topic that is not there. Only [`Fans::birth`] and [`restore`](Self::restore) call it. `is_remote`: another hub
+    /// made the topic, and for which subject may not be known yet.
+    pub fn insert(&self, name: TopicName, bounds: Bounds, is_remote: bool) -> Arc<Topic> {
         let rules = self.rules.read();
+        let metrics = self.metrics.topic(&name, self.label_owner(&rules, &name, is_remote));
         let settings = config::settings(&rules, &name);
         let number = self.births.fetch_add(1, Relaxed) + 1;
         let deleted_upto = self.deletions.upto(&name);
@@ -392,6 +400,7 @@ impl Engine {
             for group in groups.values() {
                 self.uncount_group();
                 self.quotas.remove_group(&topic.name, group.maker.as_ref());
+                self.metrics.forget_group(&group.metrics);
             }
             if is_users(&topic.name) {
                 self.user_topics.fetch_sub(1, Relaxed);
@@ -402,9 +411,24 @@ impl Engine {
                     false => drop(self.quotas.forget(&made)),
                 }
             }
+            self.metrics.forget_topic(&topic.name);
             topic.set_removed()
         });
         waiters.into_iter().for_each(Waiter::wake);
+    }
+
+    /// Whose share the label of a topic is taken from. A derived topic counts for the subject of its source.
+    fn label_owner(&self, rules: &TopicRules, name: &TopicName, is_remote: bool) -> LabelOwner {
+        let root = name.root();
+        let is_named = |pattern: &Pattern| pattern.is_literal() && pattern.as_str() == root;
+        if name.is_system() || rules.iter().any(|(pattern, _)| is_named(pattern)) {
+            return LabelOwner::Reserve;
+        }
+        let maker = TopicName::stored(root).ok().and_then(|root| self.quotas.maker_of(&root));
+        match maker {
+            None if is_remote => LabelOwner::UnknownSubject,
+            maker => LabelOwner::of(maker.as_ref()),
+        }
     }
 
     /// Other settings for the topics that there are and those to come.

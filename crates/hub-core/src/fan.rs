@@ -204,7 +204,8 @@ impl Fans {
                 }
             }
         }
-        let topic = engine.insert(name.clone(), Bounds { first: 1, ..Bounds::default() });
+        let is_remote = by == By::Hub && engine.cluster.is_some();
+        let topic = engine.insert(name.clone(), Bounds { first: 1, ..Bounds::default() }, is_remote);
         for fan in inner.fans.values().filter(|fan| fan.cover.covers(name)) {
             match fan.group(engine, &topic) {
                 Ok(group) => fan.join_members(&group),

@@ -349,7 +349,7 @@ pub const SETTINGS: &[Setting] = &[
         "limits.metric_labels",
         Kind::Count(1, 100_000),
         "1000",
-        "topics with a label of their own in the metrics",
+        "topics, and groups on topics, with labels of their own in the metrics; one subject has a tenth of them",
     )
     .fixed(),
     set(

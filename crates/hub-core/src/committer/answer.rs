@@ -14,8 +14,8 @@ pub struct Answer {
     pub to: Asker,
     /// Room in the queue that it has.
     pub bytes: usize,
-    /// Topics that it has in line.
-    pub taken: Option<TakenTopics>,
+    /// Topics that it has in line, given back when it is answered.
+    pub _taken: Option<TakenTopics>,
 }
 
 /// One who asked; `None` once it was answered.
@@ -195,7 +195,7 @@ mod tests {
     }
 
     fn answer(to: Asker) -> Answer {
-        Answer { since: 0, to, bytes: 0, taken: None }
+        Answer { since: 0, to, bytes: 0, _taken: None }
     }
 
     #[test]

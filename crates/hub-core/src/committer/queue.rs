@@ -172,7 +172,7 @@ impl Batch {
     ) {
         let bytes = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         self.singles += usize::from(to.is_single());
-        self.answers.push(Answer { since, to, bytes, taken });
+        self.answers.push(Answer { since, to, bytes, _taken: taken });
         match (&mut self.room, room) {
             (Some(all), Some(room)) => all.merge(room),
             (all, room) => *all = all.take().or(room),
@@ -210,7 +210,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::config::TopicSettings;
-    use crate::metrics::Metrics;
+    use crate::metrics::{LabelOwner, Metrics};
     use crate::store::{Bounds, StoreError};
     use hub_proto::{EventId, NewEvent, Payload, TopicName};
     use tokio::sync::Semaphore;
@@ -225,7 +225,7 @@ mod tests {
     impl Line {
         fn new() -> Self {
             let name = TopicName::parse("t").unwrap();
-            let metrics = Metrics::default().topic(&name);
+            let metrics = Metrics::default().topic(&name, LabelOwner::Program);
             let topic = Topic::new(name, 1, TopicSettings::default(), metrics, Bounds::default(), 0);
             Self { queue: Queue::default(), room: Arc::new(Semaphore::new(1 << 30)), topic: Arc::new(topic) }
         }

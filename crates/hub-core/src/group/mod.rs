@@ -30,7 +30,7 @@ use self::state::GroupState;
 use crate::Millis;
 use crate::cluster::Tenure;
 use crate::engine::Engine;
-use crate::metrics::GroupMetrics;
+use crate::metrics::{GroupMetrics, LabelOwner};
 use crate::store::{GroupRecord, Record, StoredGroup};
 use crate::topic::Topic;
 use hub_proto::{Error, Event, GroupName, Result};
@@ -51,7 +51,7 @@ pub(crate) struct Group {
     /// Under what this hub owns it.
     pub tenure: Arc<Tenure>,
     engine: Arc<Engine>,
-    metrics: GroupMetrics,
+    pub metrics: GroupMetrics,
     inner: Mutex<Inner>,
     /// Wakes the task.
     wake: Notify,
@@ -106,10 +106,11 @@ impl Group {
     pub fn new(engine: Arc<Engine>, topic: Arc<Topic>, stored: StoredGroup, record_dirty: bool) -> Arc<Self> {
         let StoredGroup { record, state } = stored;
         let rules = rules(&record);
-        let metrics = engine.metrics.group(&topic.name, &record.name);
         let name = record.name.clone();
         let tenure = engine.tenure(&name);
         let maker = engine.quotas.maker_of_group(&record);
+        let owner = LabelOwner::of(maker.as_ref());
+        let metrics = engine.metrics.group(&topic.name, &topic.metrics, &name, &owner);
         let inner = Inner {
             record,
             disp: Dispatcher::restore(state.clone(), rules),

@@ -1,34 +1,28 @@
 //! What the bus counts, by the names of the contract, on a registry that the embedding program can hand in.
 //!
-//! Handles are made once per topic and group, so counting is an atomic addition. Labels are bounded: past
-//! [`Config::metric_labels`](crate::Config) topics or groups, further ones share `_other`.
+//! Handles are made once per topic and group, so counting is an atomic addition. [Labels](labels) are bounded: past
+//! [`Config::metric_labels`](crate::Config) topics or groups, further ones share `_other`, and one subject has a tenth of them.
 
 mod health;
 mod histogram;
+mod labels;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::labels::LabelOwner;
 
 use self::health::StoreHealth;
 use self::histogram::Histogram;
+use self::labels::{GroupLabel, Labels, OTHER, PairLabel, TopicLabel};
 use crate::store::EventStore;
+use hub_proto::{GroupName, TopicName};
 use parking_lot::Mutex;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TopicLabel {
-    topic: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct GroupLabel {
-    topic: String,
-    group: String,
-}
 
 /// Every metric of the bus.
 #[derive(Default)]
@@ -50,18 +44,9 @@ pub(crate) struct Metrics {
     news_lost: Counter,
     groups_postponed: Counter,
     store_health: StoreHealth,
-    seen: Mutex<Seen>,
-    max_labels: usize,
+    /// Also the lock under which series are added and removed.
+    labels: Mutex<Labels>,
 }
-
-#[derive(Default)]
-struct Seen {
-    topics: HashSet<String>,
-    groups: HashSet<String>,
-}
-
-/// The name that topics and groups share once there are too many.
-const OTHER: &str = "_other";
 
 impl Metrics {
     /// Registers everything. The names are the contract's; the encoder adds `_total` to counters.
@@ -69,7 +54,8 @@ impl Metrics {
     /// A registry takes everything and forgets nothing. What the bus counted stays there when it is gone; what is asked
     /// of `store` ends with [`forget_store`](Self::forget_store).
     pub fn register(registry: &mut Registry, store: &Arc<dyn EventStore>, max_labels: usize) -> Self {
-        let this = Self { max_labels, store_health: StoreHealth::of(store), ..Self::default() };
+        let labels = Mutex::new(Labels::new(max_labels));
+        let this = Self { labels, store_health: StoreHealth::of(store), ..Self::default() };
         registry.register("events_published", "Events committed", this.published.clone());
         registry.register("events_delivered", "Events handed to a member", this.delivered.clone());
         registry.register("events_acked", "Events settled by an ack", this.acked.clone());
@@ -134,47 +120,94 @@ impl Metrics {
         self.save_failures.inc();
     }
 
-    pub fn topic(&self, topic: &str) -> TopicMetrics {
-        let topic = bounded(&mut self.seen.lock().topics, topic, self.max_labels);
-        TopicMetrics { published: self.published.get_or_create_owned(&TopicLabel { topic }) }
+    /// The handles of a topic that is new to the hub.
+    pub fn topic(&self, topic: &TopicName, owner: LabelOwner) -> TopicMetrics {
+        let mut labels = self.labels.lock();
+        let has_label = labels.add_topic(topic, owner);
+        let label = TopicLabel { topic: if has_label { topic.to_string() } else { OTHER.into() } };
+        TopicMetrics { published: self.published.get_or_create_owned(&label), has_label }
     }
 
-    pub fn group(&self, topic: &str, group: &str) -> GroupMetrics {
-        let label = {
-            let mut seen = self.seen.lock();
-            let topic = bounded(&mut seen.topics, topic, self.max_labels);
-            // A pair counts as one group: many groups on one topic are as many series as many topics are.
-            let pair = bounded(&mut seen.groups, &format!("{topic}\n{group}"), self.max_labels);
-            GroupLabel { topic, group: if pair == OTHER { OTHER.into() } else { group.into() } }
-        };
+    /// The subject that made a topic is known by now: the label of the topic, and those of its derived topics, are taken from the
+    /// subject's share.
+    pub fn set_topic_owner(&self, topic: &TopicName, owner: &LabelOwner) {
+        let mut labels = self.labels.lock();
+        let (letters, snapshot) = (topic.dead_letter(), topic.snapshot());
+        for name in [topic, &letters, &snapshot, &snapshot.dead_letter()] {
+            labels.set_owner(name, owner.clone());
+        }
+    }
+
+    /// The handles of a group that is new to the hub.
+    pub fn group(
+        &self,
+        topic: &TopicName,
+        of_topic: &TopicMetrics,
+        group: &GroupName,
+        owner: &LabelOwner,
+    ) -> GroupMetrics {
+        let mut labels = self.labels.lock();
+        let pair = labels.add_group(of_topic.has_label.then_some(topic.as_str()), group, owner);
+        let label = &pair.label;
         GroupMetrics {
-            delivered: self.delivered.get_or_create_owned(&label),
-            acked: self.acked.get_or_create_owned(&label),
-            nacked: self.nacked.get_or_create_owned(&label),
-            redelivered: self.redelivered.get_or_create_owned(&label),
-            deadlettered: self.deadlettered.get_or_create_owned(&label),
-            truncated: self.truncated.get_or_create_owned(&label),
-            inflight: self.inflight.get_or_create_owned(&label),
-            poll: self.poll.get_or_create_owned(&label),
-            handler: self.handler.get_or_create_owned(&label),
-            latency: self.latency.get_or_create_owned(&label),
+            delivered: self.delivered.get_or_create_owned(label),
+            acked: self.acked.get_or_create_owned(label),
+            nacked: self.nacked.get_or_create_owned(label),
+            redelivered: self.redelivered.get_or_create_owned(label),
+            deadlettered: self.deadlettered.get_or_create_owned(label),
+            truncated: self.truncated.get_or_create_owned(label),
+            inflight: self.inflight.get_or_create_owned(label),
+            poll: self.poll.get_or_create_owned(label),
+            handler: self.handler.get_or_create_owned(label),
+            latency: self.latency.get_or_create_owned(label),
+            own: pair.is_own().then(|| Box::new(pair)),
         }
     }
-}
 
-fn bounded(seen: &mut HashSet<String>, name: &str, max: usize) -> String {
-    if !seen.contains(name) {
-        if seen.len() >= max {
-            return OTHER.into();
+    /// A group is deleted, or another hub has it: its series are removed, and its label is free for others. What was counted
+    /// under `_other` stays there.
+    pub fn forget_group(&self, group: &GroupMetrics) {
+        let Some(pair) = &group.own else { return };
+        let mut labels = self.labels.lock();
+        if labels.remove_group(pair) {
+            self.remove_group_series(&pair.label);
         }
-        seen.insert(name.into());
     }
-    name.into()
+
+    /// A topic is deleted: its series and those of its groups are removed, and the labels are free for others. What was counted
+    /// under the topic `_other` stays there. To be called before a topic of this name can be born again.
+    pub fn forget_topic(&self, topic: &str) {
+        let mut labels = self.labels.lock();
+        let (had_label, groups) = labels.remove_topic(topic);
+        if had_label {
+            self.published.remove(&TopicLabel { topic: topic.into() });
+        }
+        groups.iter().for_each(|label| self.remove_group_series(label));
+    }
+
+    fn remove_group_series(&self, label: &GroupLabel) {
+        for family in [
+            &self.delivered,
+            &self.acked,
+            &self.nacked,
+            &self.redelivered,
+            &self.deadlettered,
+            &self.truncated,
+        ] {
+            family.remove(label);
+        }
+        self.inflight.remove(label);
+        for family in [&self.poll, &self.handler, &self.latency] {
+            family.remove(label);
+        }
+    }
 }
 
 /// The handles of one topic.
 pub(crate) struct TopicMetrics {
     pub published: Counter,
+    /// Whether the topic has a label of its own.
+    has_label: bool,
 }
 
 /// The handles of one group.
@@ -189,6 +222,8 @@ pub(crate) struct GroupMetrics {
     poll: Histogram,
     handler: Histogram,
     latency: Histogram,
+    /// The label, if it has the group's own name.
+    own: Option<Box<PairLabel>>,
 }
 
 impl GroupMetrics {

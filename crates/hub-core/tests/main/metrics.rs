@@ -1,8 +1,11 @@
 //! The numbers of the contract, by their names.
 
 use crate::world::{World, consume, next};
+use hub_core::prometheus_client::encoding::text::encode;
+use hub_core::prometheus_client::registry::Registry;
 use hub_core::testkit::Fault;
-use hub_core::{Config, Position, TopicSettings};
+use hub_core::{Bus, Config, MemoryStore, NewEvent, Payload, Position, TopicSettings};
+use serde_json::json;
 
 /// The value of one series; `labels` as the encoder writes them.
 fn series(text: &str, name: &str, labels: &str) -> f64 {
@@ -74,7 +77,7 @@ async fn nothing_is_in_flight_once_everybody_is_gone() {
     let three = join().open().await.unwrap();
     assert_eq!(series(&world.metrics(), "events_inflight", GROUP), 5.0);
     world.bus.delete_group("t", "g").await.unwrap();
-    assert_eq!(series(&world.metrics(), "events_inflight", GROUP), 0.0);
+    assert!(!world.metrics().contains(GROUP), "the series of a deleted group are removed");
     drop(three);
 }
 
@@ -106,6 +109,86 @@ async fn labels_are_bounded() {
     assert_eq!(series(&text, "events_published_total", "topic=\"_other\""), 14.0);
     assert_eq!(series(&text, "events_acked_total", "topic=\"t0\",group=\"_other\""), 4.0);
     assert_eq!(text.lines().filter(|line| line.starts_with("events_acked_total{")).count(), 4);
+}
+
+fn count(text: &str, start: &str) -> usize {
+    text.lines().filter(|line| line.starts_with(start)).count()
+}
+
+async fn publish_for(world: &World, subject: &str, topic: &str) {
+    let event = NewEvent::new(topic.parse().unwrap(), Payload::from(json!(1)));
+    world.bus.send_for(subject, event).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_subject_cannot_use_up_the_labels() {
+    let config = Config { metric_labels: 50, ..Config::default() };
+    let world = World::with(config.topic("eve.named", TopicSettings::default()).unwrap()).await;
+    for n in 0..60 {
+        let topic = format!("eve.{n}");
+        publish_for(&world, "eve", &topic).await;
+        world.bus.subscribe(&topic).on_behalf_of("eve").group("g").open().await.unwrap().close();
+    }
+    publish_for(&world, "eve", "eve.named").await;
+    publish_for(&world, "ada", "ada").await;
+    world.bus.subscribe("ada").on_behalf_of("ada").group("g").open().await.unwrap().close();
+    let text = world.metrics();
+    assert_eq!(count(&text, "events_published_total{topic=\"eve."), 6, "a tenth, and the named one:\n{text}");
+    assert_eq!(series(&text, "events_published_total", "topic=\"eve.named\""), 1.0);
+    assert_eq!(series(&text, "events_published_total", "topic=\"_other\""), 55.0);
+    assert_eq!(series(&text, "events_published_total", "topic=\"ada\""), 1.0);
+    assert_eq!(count(&text, "events_acked_total{topic=\"eve."), 5);
+    assert_eq!(series(&text, "events_acked_total", "topic=\"ada\",group=\"g\""), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_derived_topic_counts_for_the_subject_of_its_source() {
+    let world = World::with(Config { metric_labels: 30, ..Config::default() }).await;
+    for n in 0..3 {
+        let topic = format!("eve.{n}");
+        publish_for(&world, "eve", &topic).await;
+        let from = world.bus.subscribe(&topic).group("g").from(Position::Earliest).max_attempts(1);
+        next(&mut from.open().await.unwrap()).await.nack("no").unwrap();
+        world.clock.advance(1_000).await;
+    }
+    let text = world.metrics();
+    assert!(world.bus.has_topic("dlq.eve.2"));
+    assert_eq!(count(&text, "events_published_total{topic=\"eve."), 2, "{text}");
+    assert_eq!(count(&text, "events_published_total{topic=\"dlq.eve."), 1, "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_count_for_the_same_subject_after_a_restart() {
+    let store = MemoryStore::new();
+    let mut text = String::new();
+    for _ in 0..2 {
+        let mut registry = Registry::default();
+        let config = Config { metric_labels: 20, ..Config::default() };
+        let bus = Bus::builder(store.clone()).config(config).open_with(&mut registry).await.unwrap();
+        for n in 0..10 {
+            let event = NewEvent::new(format!("eve.{n}").parse().unwrap(), Payload::from(json!(1)));
+            bus.send_for("eve", event).await.unwrap();
+        }
+        text.clear();
+        encode(&mut text, &registry).unwrap();
+        bus.stop().await.unwrap();
+    }
+    assert_eq!(count(&text, "events_published_total{topic=\"eve."), 2, "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_group_makes_room_for_the_label_of_another() {
+    let world = World::with(Config { metric_labels: 1, ..Config::default() }).await;
+    world.fill("t", [1]).await;
+    let join = |group: &'static str| world.bus.subscribe("t").group(group).open();
+    join("a").await.unwrap().close();
+    join("b").await.unwrap().close();
+    assert!(!world.metrics().contains("group=\"b\""));
+    world.bus.delete_group("t", "a").await.unwrap();
+    join("c").await.unwrap().close();
+    let text = world.metrics();
+    assert!(!text.contains("group=\"a\""), "{text}");
+    assert_eq!(series(&text, "events_acked_total", "topic=\"t\",group=\"c\""), 0.0);
 }
 
 #[tokio::test(start_paused = true)]

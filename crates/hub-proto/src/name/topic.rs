@@ -76,6 +76,12 @@ impl TopicName {
         Self(format!("{}.{SNAPSHOT}", self.0).into())
     }
 
+    /// Whether the compactor keeps a snapshot of this topic. It keeps none of a derived topic, none of the hub's own, and none of the
+    /// topic `dlq`: `dlq.snapshot` is where the dead letters of the topic `snapshot` go.
+    pub fn has_snapshot(&self) -> bool {
+        self.derived().is_none() && !self.is_system() && self.snapshot().is_snapshot()
+    }
+
     /// What the topic is derived from; `None` for a topic that publishers write to.
     ///
     /// ```
@@ -291,6 +297,15 @@ mod tests {
         for plain in ["dlq", "snapshot", "dlqs.a", "a.dlq", "snapshot.a", "a.snapshots"] {
             let topic = TopicName::parse(plain).unwrap();
             assert!(!topic.is_dead_letter() && !topic.is_snapshot(), "{plain}");
+        }
+    }
+
+    #[test]
+    fn no_snapshot_has_the_name_of_dead_letters() {
+        let has_snapshot = |name: &str| TopicName::stored(name).unwrap().has_snapshot();
+        assert!(has_snapshot("orders") && has_snapshot("snapshot") && has_snapshot("a.dlq"));
+        for name in ["dlq", "dlq.orders", "orders.snapshot", "_hub.makers"] {
+            assert!(!has_snapshot(name), "{name}");
         }
     }
 

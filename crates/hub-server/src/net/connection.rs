@@ -132,7 +132,7 @@ impl Connection {
         })
     }
 
-    async fn http<S>(self, stream: S, certificate: Option<ClientCertificate>)
+    pub async fn http<S>(self, stream: S, certificate: Option<ClientCertificate>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

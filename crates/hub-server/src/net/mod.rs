@@ -20,6 +20,8 @@ mod certificate;
 mod client;
 mod connection;
 mod full;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod proxy_protocol;
 mod seat;
 mod seldom;

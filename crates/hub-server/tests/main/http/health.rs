@@ -98,3 +98,25 @@ async fn metrics_that_are_not_open_need_a_token_and_any_will_do() {
     assert_eq!(world.ask("GET", "/metrics", "", "").await.refusal(), (401, "no_token"));
     assert_eq!(world.ask("GET", "/metrics", &world.token(&[]), "").await.status, 200);
 }
+
+#[tokio::test]
+async fn one_subject_fills_neither_the_metrics_nor_their_labels() {
+    let world = World::new().await;
+    let (eve, ada) = (world.token_of("eve", &["publish:eve.**"]), world.token_of("ada", &["publish:ada"]));
+    for n in 0..3_000 {
+        let topic = format!("eve.junk-{n}");
+        world.ask("POST", &format!("/publish/{topic}"), &eve, "1").await.ok();
+        let join = world.bus().subscribe(&topic).on_behalf_of("eve").group(&format!("group-{n}"));
+        join.open().await.unwrap().close();
+    }
+    world.ask("POST", "/publish/ada", &ada, "1").await.ok();
+    world.bus().subscribe("ada").on_behalf_of("ada").group("g").open().await.unwrap().close();
+    let text = world.request("GET", "/metrics", "").send().await.unwrap().text().await.unwrap();
+    assert!(text.len() < 1 << 20, "{} bytes", text.len());
+    let of_eve = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!(of_eve("events_published_total{topic=\"eve."), 100);
+    assert_eq!(of_eve("delivery_latency_ms_count{topic=\"eve."), 100);
+    assert!(text.contains("events_published_total{topic=\"_other\"} 2900\n"));
+    assert!(text.contains("events_published_total{topic=\"ada\"} 1\n"));
+    assert!(text.contains("events_delivered_total{topic=\"ada\",group=\"g\"} 0\n"));
+}

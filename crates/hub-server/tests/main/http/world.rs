@@ -120,8 +120,13 @@ impl World {
 
     /// A token for an hour.
     pub fn token(&self, scopes: &[&str]) -> String {
+        self.token_of("ada", scopes)
+    }
+
+    /// A token of a subject, for an hour.
+    pub fn token_of(&self, subject: &str, scopes: &[&str]) -> String {
         let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
-        self.mint(Claims { sub: Some("ada".into()), scopes, ..Claims::default() })
+        self.mint(Claims { sub: Some(subject.into()), scopes, ..Claims::default() })
     }
 
     pub fn ruled(&self, rules: &Value) -> String {
