@@ -1,10 +1,12 @@
-//! The examples of `docs/protocol.md` are parts of fixtures, so they were run.
+//! Pages whose claims are tested: the examples of `docs/protocol.md` are parts of fixtures, so they were run, and the tests that
+//! `docs/security.md` names are there.
 
 use crate::fixtures::format::{self, Step};
 use crate::fixtures::pattern::Bound;
 use hub_proto::Code;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// One line of an example.
 #[derive(Debug)]
@@ -90,5 +92,35 @@ fn the_page_shows_every_op_and_names_every_code() {
     }
     for code in Code::ALL {
         assert!(page.contains(&format!("| `{code}` | ")), "{code} is not in the table");
+    }
+}
+
+/// The text of all Rust sources below a directory.
+fn sources(directory: &Path, text: &mut String) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, text);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text.push_str(&std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_threat_of_the_security_page_names_tests_that_are_there() {
+    let root = format::directory().join("..");
+    let page = std::fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let mut all = String::new();
+    sources(&root.join("crates"), &mut all);
+    let threats = page.split("\n## Threats\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows: Vec<&str> = threats.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+    assert!(rows.len() > 20, "{rows:#?}");
+    for row in rows {
+        let tests = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let names: Vec<&str> = tests.split(", ").map(|name| name.trim_matches('`')).collect();
+        for name in names {
+            assert!(all.contains(&format!("fn {name}(")), "{name}, of the row {row}");
+        }
     }
 }

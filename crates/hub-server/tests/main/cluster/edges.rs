@@ -275,3 +275,16 @@ async fn a_group_of_another_subject_is_refused_at_every_hub() {
     let mut another = edge.client_with(&signed(Some("bob"), read)).await;
     another.ok(subscribe("t", json!({}))).await;
 }
+
+#[tokio::test]
+async fn a_subject_that_is_revoked_at_one_hub_loses_its_sockets_at_another() {
+    let cluster = Cluster::new();
+    let (one, other) = (cluster.node().await, cluster.node().await);
+    let token = signed(Some("eve"), &["subscribe:**", "publish:**"]);
+    let mut eve = other.client_with(&token).await;
+    let (status, answer) = one.ask("POST", "/revoke", json!({"sub": "eve"})).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(eve.next().await["code"], "token_revoked");
+    let mut again = Client::open(other.address).await;
+    assert_eq!(again.err(json!({"op": "AUTH", "token": token})).await, "token_revoked");
+}
