@@ -15,10 +15,9 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 const DAY: Millis = 24 * 60 * 60 * 1000;
-/// How long a revocation is kept if nothing bounds how long tokens are valid.
-const KEPT: Millis = 400 * DAY;
-/// How long that of a subject is kept at least: client certificates are often valid for years.
-const SUBJECT_KEPT: Millis = 10 * 366 * DAY;
+/// How long a revocation is kept: that of a token if nothing bounds how long tokens are valid, and that of a subject in any case, as
+/// client certificates are often valid for years.
+const KEPT: Millis = 10 * 366 * DAY;
 /// A `jti` is at most this long.
 pub(crate) const MAX_JTI_BYTES: usize = 256;
 
@@ -82,7 +81,7 @@ impl Revocations {
     pub async fn revoke(&self, bus: &Bus, what: Revoked, max_lifetime: Option<Millis>) -> Result<()> {
         let at = bus.now();
         let kept = match &what {
-            Revoked::Subject(_) => max_lifetime.unwrap_or(KEPT).max(SUBJECT_KEPT),
+            Revoked::Subject(_) => max_lifetime.unwrap_or(KEPT).max(KEPT),
             Revoked::Token(_) => max_lifetime.unwrap_or(KEPT),
         };
         let span = Span { at, until: at + kept };
