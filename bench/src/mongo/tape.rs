@@ -104,6 +104,10 @@ impl EventStore for TapedStore {
         self.store.delete(topic, upto, ids_since)
     }
 
+    fn learn_deleted(&self, topic: &TopicName, upto: u64) {
+        self.store.learn_deleted(topic, upto);
+    }
+
     fn health(&self) -> Health {
         self.store.health()
     }

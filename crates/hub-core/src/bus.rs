@@ -1,5 +1,7 @@
 //! The bus: the handle a program holds.
 
+mod tenants;
+
 use crate::Millis;
 use crate::burst::{Added, Burst};
 use crate::cleaner;
@@ -8,18 +10,18 @@ use crate::cluster::{Cluster, ClusterConfig, Elsewhere, Owned, Owner};
 use crate::committer::here::Thread;
 use crate::committer::{Comparer, Left, Receipt, Target};
 use crate::config::{Config, TopicSettings, check_topics};
-use crate::deletion::{self, DeletedTopic};
+use crate::deletion;
 use crate::engine::{By, Engine};
 use crate::group::options::GroupOptions;
 use crate::group::status::GroupStatus;
 use crate::metrics::Metrics;
 use crate::position::{Cursor, Position, refused};
 use crate::publish::{Publish, Publishing};
-use crate::quota::{self, Quota, QuotaUse};
+use crate::quota;
 use crate::store::memory::MemoryStore;
 use crate::store::{Bounds, Cleaned, EventStore, Health, HubId, HubInfo, ReadLimit, SubscriptionRecord};
 use crate::subscribe::{Doomed, Subscribe, Target as SubscribeTarget, check_label, delete};
-use crate::system::{self, SystemEntry, SystemTopic, SystemWatch};
+use crate::system::{self, SystemTopic};
 use hub_proto::{
     Error, Event, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, Result, TopicName, limits,
 };
@@ -317,51 +319,6 @@ impl Bus {
         };
         let lost = || Error::internal("an event was not answered");
         sent.ok_or_else(lost)?.await.into_iter().next().unwrap_or_else(|| Err(lost()))
-    }
-
-    // ---- quotas ----
-
-    /// Sets other quotas. What is used stays; what is over a quota stays, too.
-    pub fn set_quotas(&self, quotas: Vec<Quota>) {
-        self.engine().set_quotas(quotas);
-    }
-
-    /// The quota of a subject, if there is one, and what is used of it.
-    pub fn quota_of(&self, subject: &str) -> (Option<Quota>, QuotaUse) {
-        let quotas = &self.engine().quotas;
-        (quotas.of(subject), quotas.used_by(subject))
-    }
-
-    /// The quotas of topics, and what is used of them.
-    pub fn topic_quotas(&self) -> Vec<(Quota, QuotaUse)> {
-        self.engine().quotas.of_topics()
-    }
-
-    /// Subjects that have made something that is there, by name, behind `after`.
-    pub fn subjects(&self, after: Option<&str>, limit: usize) -> Vec<(Arc<str>, QuotaUse)> {
-        self.engine().quotas.subjects(after, limit)
-    }
-
-    /// The subject that brought a topic into being, if one did.
-    pub fn maker_of(&self, topic: &TopicName) -> Option<Arc<str>> {
-        self.engine().quotas.maker_of(topic)
-    }
-
-    // ---- the hub's own topics ----
-
-    /// Writes an entry of a system topic, and waits until it is safe. All hubs on the same store hear of it.
-    pub async fn system_write(&self, topic: SystemTopic, entry: &SystemEntry) -> Result<()> {
-        system::write(self.engine(), topic, entry).await.map(drop)
-    }
-
-    /// Everything that holds on a system topic.
-    pub async fn system_entries(&self, topic: SystemTopic) -> Result<Vec<SystemEntry>> {
-        system::load(self.engine(), topic).await
-    }
-
-    /// What is written to a system topic from now on.
-    pub async fn system_watch(&self, topic: SystemTopic) -> Result<SystemWatch> {
-        SystemWatch::open(self.engine(), topic, Position::Latest).await
     }
 
     // ---- subscribing ----
@@ -665,37 +622,6 @@ impl Bus {
     }
 
     // ---- housekeeping ----
-
-    /// Deletes a topic with its groups and the topics derived from it. Subscriptions with a group end; those without one stay, and
-    /// get what is published to the topic if it is created again.
-    ///
-    /// A topic that is created again continues the numbering of the deleted one, and ids of before are remembered for
-    /// [`Config::dedupe_window`]: resending one appends nothing.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
-    /// # use hub_core::*; use serde_json::json;
-    /// # let bus = Bus::in_memory().await?;
-    /// bus.publish("t", json!(1)).await?;
-    /// assert_eq!(bus.delete_topic("t").await?.events, 1);
-    /// assert!(!bus.has_topic("t"));
-    /// assert_eq!(bus.publish("t", json!(2)).await?.seq, 2);
-    /// # bus.stop().await }
-    /// ```
-    ///
-    /// # Errors
-    /// `bad_request` if there is no such topic, or it is derived from another one. `unavailable` if the store, or a hub that serves a
-    /// group of the topic, did not answer in time: the deletion may happen all the same, and asking again is safe.
-    pub async fn delete_topic(&self, topic: &str) -> Result<DeletedTopic> {
-        let name = TopicName::readable(topic)?;
-        if name.derived().is_some() {
-            return Err(Error::bad_request(format!(
-                "topic {name} is derived from {0}; it is deleted with {0}",
-                name.root()
-            )));
-        }
-        deletion::delete(self.engine(), &name).await
-    }
 
     /// Sets other settings of topics, for those that there are and those to come; the first pattern that matches a
     /// topic's name counts. Publishes that are on their way keep the durability they had; what a topic does not keep any

@@ -5,8 +5,8 @@
 //!
 //! 1. **Groups.** Publishes to the topic and new groups on it are refused. Each hub deletes the groups that it owns; the hub that
 //!    deletes the topic takes over groups without an owner, and waits until none is left.
-//! 2. **Events.** Each hub has its store pass over the events up to the seq that the entry names, and drops the topic from memory.
-//!    From here on the name is free: a publish creates the topic again.
+//! 2. **Events.** The hub that deletes the topic has the store remove the events up to the seq that the entry names, and each hub
+//!    drops the topic from memory. From here on the name is free: a publish creates the topic again.
 //! 3. **Done.** The store has removed the events. MongoDB takes at least ten minutes for that; readers do not see them meanwhile.
 //!
 //! The deletion is decided once its first entry is stored. A hub that crashes after that resumes when it starts, and the hub that
@@ -129,8 +129,8 @@ pub(crate) async fn delete(engine: &Arc<Engine>, name: &TopicName) -> Result<Del
     let (this, name) = (engine.clone(), name.clone());
     let act = async move {
         let _turn = this.deletions.turn.lock().await;
-        begin(&this, &name).await?;
-        advance(&this, &name).await
+        let topics = begin(&this, &name).await?;
+        Ok(DeletedTopic { topics, ..advance(&this, &name).await? })
     };
     engine.unbroken(act).await
 }
@@ -145,8 +145,8 @@ pub(crate) async fn resume(engine: &Arc<Engine>) {
     }
 }
 
-/// Decides the deletion: stores its first entry.
-async fn begin(engine: &Arc<Engine>, name: &TopicName) -> Result<()> {
+/// Decides the deletion: stores its first entry. Answers how many topics it is about.
+async fn begin(engine: &Arc<Engine>, name: &TopicName) -> Result<usize> {
     let topic = engine.known(name)?;
     let derived = [name.dead_letter(), name.snapshot(), name.snapshot().dead_letter()];
     let topics: Vec<Arc<Topic>> =
@@ -157,7 +157,7 @@ async fn begin(engine: &Arc<Engine>, name: &TopicName) -> Result<()> {
         // If the entry was stored all the same, the deletion happens with the next start.
         topics.iter().for_each(|topic| topic.set_deleting(false));
     }
-    begun
+    begun.map(|()| topics.len())
 }
 
 async fn store_begun(engine: &Arc<Engine>, name: &TopicName, topics: &[Arc<Topic>]) -> Result<()> {
@@ -181,7 +181,7 @@ async fn store(engine: &Arc<Engine>, name: &TopicName, deletion: Deletion) -> Re
 /// Brings a deletion that is decided as far as it goes.
 async fn advance(engine: &Arc<Engine>, name: &TopicName) -> Result<DeletedTopic> {
     let Some(mut deletion) = engine.deletions.get(name) else { return Ok(DeletedTopic::default()) };
-    let mut deleted = DeletedTopic { topics: deletion.upto.len(), ..DeletedTopic::default() };
+    let mut deleted = DeletedTopic::default();
     if deletion.step == Step::Groups {
         deleted.groups = delete_groups(engine, &deletion).await?;
         // Groups may have written dead letters until now. Nothing of a derived topic outlives its source.
@@ -192,8 +192,20 @@ async fn advance(engine: &Arc<Engine>, name: &TopicName) -> Result<DeletedTopic>
         store(engine, name, deletion.clone()).await?;
     }
     if deletion.step == Step::Events {
-        let (events, is_complete) = remove_events(engine, &deletion, Forget::Everywhere).await?;
-        deleted.events = events;
+        let mut is_complete = true;
+        for (name, &upto) in &deletion.upto {
+            // A snapshot is written under this lock.
+            let topic = engine.find(name);
+            let _cleaning = match &topic {
+                Some(topic) => Some(topic.cleaning.lock().await),
+                None => None,
+            };
+            let ids_since = engine.clock.wall().saturating_sub(engine.config.dedupe_window);
+            let removed = engine.store.delete(name, upto, ids_since).await.map_err(refused)?;
+            deleted.events += removed.removed;
+            is_complete &= removed.is_complete;
+            forget(engine, name, upto, Forget::Everywhere).await?;
+        }
         if is_complete {
             deletion.step = Step::Done;
             store(engine, name, deletion).await?;
@@ -235,32 +247,19 @@ enum Forget {
     Everywhere,
 }
 
-/// Has the store pass over the events, and drops the topics from memory. Answers how many events there were, and whether the store
-/// has removed all of them.
-async fn remove_events(engine: &Arc<Engine>, deletion: &Deletion, forget: Forget) -> Result<(u64, bool)> {
-    let ids_since = engine.clock.wall().saturating_sub(engine.config.dedupe_window);
-    let (mut events, mut is_complete) = (0, true);
-    for (name, &upto) in &deletion.upto {
-        if let Some(topic) = engine.find(name) {
-            // A snapshot is written under this lock.
-            let _cleaning = topic.cleaning.lock().await;
-            let deleted = engine.store.delete(name, upto, ids_since).await.map_err(refused)?;
-            events += deleted.removed;
-            is_complete &= deleted.is_complete;
-            if topic.is_deleting() || topic.last() <= upto {
-                engine.remove_topic(&topic, forget == Forget::Everywhere);
-            }
-        } else {
-            let deleted = engine.store.delete(name, upto, ids_since).await.map_err(refused)?;
-            is_complete &= deleted.is_complete;
-        }
-        // What was published while the deletion was under way is kept: the topic is there again.
-        let bounds = engine.store.bounds(name).await.map_err(refused)?;
-        if bounds.last > upto && engine.find(name).is_none() {
-            engine.topic(name, By::Hub)?.learn(bounds);
-        }
+/// Drops a topic from memory whose events are deleted.
+async fn forget(engine: &Arc<Engine>, name: &TopicName, upto: u64, who: Forget) -> Result<()> {
+    if let Some(topic) = engine.find(name)
+        && (topic.is_deleting() || topic.last() <= upto)
+    {
+        engine.remove_topic(&topic, who == Forget::Everywhere);
     }
-    Ok((events, is_complete))
+    // What was published while the deletion was under way is kept: the topic is there again.
+    let bounds = engine.store.bounds(name).await.map_err(refused)?;
+    if bounds.last > upto && engine.find(name).is_none() {
+        engine.topic(name, By::Hub)?.learn(bounds);
+    }
+    Ok(())
 }
 
 /// Hears of the deletions of other hubs, for as long as the hub runs.
@@ -315,7 +314,13 @@ async fn do_part(engine: &Arc<Engine>, deletion: &Deletion) -> Result<()> {
             names.iter().filter_map(|name| engine.find(name)).for_each(|topic| topic.set_deleting(true));
             delete_groups_of(engine, &names).await.map(drop)
         }
-        Step::Events | Step::Done => remove_events(engine, deletion, Forget::Here).await.map(drop),
+        Step::Events | Step::Done => {
+            for (name, &upto) in &deletion.upto {
+                engine.store.learn_deleted(name, upto);
+                forget(engine, name, upto, Forget::Here).await?;
+            }
+            Ok(())
+        }
     }
 }
 

@@ -140,8 +140,11 @@ impl Engine {
         let now = self.now_unset();
         for (name, bounds) in image.topics {
             let has_groups_left = self.deletions.has_groups_left(&name);
-            if bounds.last <= self.deletions.upto(&name) && bounds.last > 0 && !has_groups_left {
-                // It was deleted, and nothing was published to it since.
+            let deleted_upto = self.deletions.upto(&name);
+            let is_empty = bounds.last <= deleted_upto || bounds.events == 0;
+            if deleted_upto > 0 && is_empty && !has_groups_left {
+                // It was deleted, and nothing is left that was published to it since. Its last seq alone does not tell: after a power
+                // loss the numbering may go on above it.
                 continue;
             }
             self.insert(name, bounds, false).set_deleting(has_groups_left);

@@ -402,7 +402,7 @@ impl Fans {
                 Err(error) if error.code == Code::QuotaExceeded => self.postpone(engine),
                 Err(error) => return Err(error),
             }
-            rest(joined).await;
+            yield_between(joined).await;
         }
         // It may have been deleted meanwhile, before the last groups were joined.
         if self.with(label, group, |fan| fan.members.contains_key(&id)) != Some(true) {
@@ -435,7 +435,7 @@ impl Fans {
                         Err(_) => self.postponed.store(true, Relaxed),
                     });
                 }
-                rest(count).await;
+                yield_between(count).await;
             }
         }
     }
@@ -491,7 +491,7 @@ impl Fans {
             while let Some((paused, changes)) = this.fans.pause_of(&at, id) {
                 for (count, group) in cover.groups(&this, &at.1).enumerate() {
                     group.set_paused(id, paused);
-                    rest(count).await;
+                    yield_between(count).await;
                 }
                 if this.fans.has_spread(&at, id, changes) {
                     break;
@@ -565,12 +565,12 @@ fn leave_cover(engine: &Arc<Engine>, cover: Cover, group: &GroupName, id: Member
             {
                 blamed = Some((at, group));
             }
-            rest(count).await;
+            yield_between(count).await;
         }
         for (count, group) in cover.groups(&this, &name).enumerate() {
             let is_blamed = blamed.as_ref().is_some_and(|(_, blamed)| Arc::ptr_eq(blamed, &group));
             group.leave(id, is_blamed);
-            rest(count).await;
+            yield_between(count).await;
         }
     });
 }
@@ -590,9 +590,12 @@ fn left() -> Error {
     Error::unavailable("this member has left its group")
 }
 
-/// Between pages others have their turn.
-async fn rest(count: usize) {
-    if count % FEW == FEW - 1 {
+/// Topics that are gone through before other tasks have their turn: about 100 µs.
+const TOPICS_PER_TURN: usize = 64;
+
+/// Lets other tasks run now and then, in a loop over topics.
+pub(crate) async fn yield_between(count: usize) {
+    if count % TOPICS_PER_TURN == TOPICS_PER_TURN - 1 {
         tokio::task::yield_now().await;
     }
 }

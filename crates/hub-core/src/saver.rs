@@ -11,6 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{MutexGuard, Notify};
 
+/// Records that are saved with one commit.
+const RECORDS_PER_COMMIT: usize = 512;
+
 /// Groups and subscriptions with something to save.
 #[derive(Default)]
 pub(crate) struct Saver {
@@ -88,13 +91,21 @@ impl Saver {
             epochs.resize(records.len(), group.tenure.epoch());
             save.groups.push((group, state));
         }
-        let result = match records.is_empty() {
-            true => Ok(()),
-            false => engine.write_under(records, epochs).await,
-        };
+        let result = write_in_parts(engine, records, epochs).await;
         save.done = result.is_ok();
         result
     }
+}
+
+/// Writes records, a part after the other: events that are published meanwhile do not wait for all of them.
+async fn write_in_parts(engine: &Arc<Engine>, mut records: Vec<Record>, mut epochs: Vec<u64>) -> Result<()> {
+    while !records.is_empty() {
+        let count = records.len().min(RECORDS_PER_COMMIT);
+        let part = records.drain(..count).collect();
+        let epochs = epochs.drain(..count.min(epochs.len())).collect();
+        engine.write_under(part, epochs).await?;
+    }
+    Ok(())
 }
 
 /// A save under way. However it ends, its groups hear of it.

@@ -346,6 +346,9 @@ impl EventStore for EmbeddedStore {
         Box::pin(delete_by_cleaning(self, topic, upto, ids_since))
     }
 
+    // There is no other hub.
+    fn learn_deleted(&self, _topic: &TopicName, _upto: u64) {}
+
     fn health(&self) -> Health {
         let mut health = self.shared.health.read();
         if self.shared.closed.load(Relaxed) {

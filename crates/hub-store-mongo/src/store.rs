@@ -214,6 +214,10 @@ impl EventStore for MongoStore {
         Box::pin(async move { self.inner.noted(self.inner.delete(topic, upto, ids_since).await) })
     }
 
+    fn learn_deleted(&self, topic: &TopicName, upto: u64) {
+        self.inner.deleted.learn(topic, upto);
+    }
+
     fn health(&self) -> Health {
         self.inner.health.read()
     }

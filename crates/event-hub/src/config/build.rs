@@ -224,7 +224,7 @@ fn client_authorities(found: &Found, mistakes: &mut Mistakes) -> Option<ClientAu
         mistakes.add(found.origin("server.tls_client_auth"), text);
     }
     if found.get("auth.certificate_binds_subject").unwrap_or(false) && !(required && file.is_some()) {
-        // Whoever has stolen a token would just show no certificate.
+        // A thief of a token would show no certificate.
         let text = "auth.certificate_binds_subject is true and certificates are not required; set server.tls_client_ca, and \
                     server.tls_client_auth to \"required\"";
         mistakes.add(found.origin("auth.certificate_binds_subject"), text);

@@ -405,13 +405,16 @@ pub trait EventStore: Send + Sync + 'static {
 
     /// Removes every event of a topic up to `upto`. From the answer on no read by this store has one of them, also after a restart.
     /// The numbering continues above the highest seq ever given, and ids are remembered as [`CleanPolicy::ids_since`] says. Calling
-    /// it again changes nothing more; each hub on a shared store calls it for itself.
+    /// it again changes nothing more.
     fn delete<'a>(
         &'a self,
         topic: &'a TopicName,
         upto: u64,
         ids_since: Millis,
     ) -> BoxFuture<'a, StoreResult<Deleted>>;
+
+    /// Another hub on the same store has deleted a topic up to `upto`: from now on no read by this store has one of those events.
+    fn learn_deleted(&self, topic: &TopicName, upto: u64);
 
     /// How the store is doing. Cheap, may be called at any time, also while a commit is under way and after
     /// [`close`](Self::close), and never waits for the disk. A store that can say nothing about itself is well; one

@@ -3,7 +3,7 @@
 use crate::Millis;
 use crate::deletion::{being_deleted, topic_deleted};
 use crate::engine::Engine;
-use crate::fan::{Cover, Fan};
+use crate::fan::{Cover, Fan, yield_between};
 use crate::group::dispatch::MemberId;
 use crate::group::mailbox::Mailbox;
 use crate::group::options::{GroupOptions, GroupRequest};
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Groups that are stored with one commit: others' events wait for it.
-const COMMITTED_GROUPS: usize = 512;
+const COMMITTED_GROUPS: usize = 128;
 /// How often a group may be deleted under somebody who is about to join it.
 const TRIES: usize = 3;
 
@@ -162,7 +162,8 @@ impl Joining {
         // First everything that can refuse, then everything that changes.
         let mut groups = Vec::new();
         let mut new = Vec::new();
-        for topic in cover.topics(engine) {
+        for (count, topic) in cover.topics(engine).enumerate() {
+            yield_between(count).await;
             match topic.group(name) {
                 Some(group) => {
                     self.check_maker(name, group.maker.as_ref())?;
@@ -187,7 +188,8 @@ impl Joining {
         for group in groups {
             group.set_options(self.request.over(&group.record().options))?;
         }
-        for (topic, stored) in new {
+        for (count, (topic, stored)) in new.into_iter().enumerate() {
+            yield_between(count).await;
             insert(engine, &topic, stored);
         }
         let maker = engine.quotas.maker_of_subscription(label, name);

@@ -27,6 +27,8 @@ const MAX_BEHIND: u64 = 1000;
 pub struct Watch {
     engine: Arc<Engine>,
     feeds: Vec<Feed>,
+    /// Feeds whose topic was deleted.
+    vacant: Vec<usize>,
     /// Feeds that may have something.
     ready: VecDeque<usize>,
     queue: VecDeque<Watched>,
@@ -101,6 +103,7 @@ impl Watch {
         let mut watch = Self {
             engine,
             feeds: Vec::new(),
+            vacant: Vec::new(),
             ready: VecDeque::new(),
             queue: VecDeque::new(),
             filter,
@@ -152,7 +155,7 @@ impl Watch {
 
     /// How many topics it follows.
     pub fn topics(&self) -> usize {
-        self.feeds.len()
+        self.feeds.len() - self.vacant.len()
     }
 
     /// The next event if it was read already.
@@ -161,9 +164,8 @@ impl Watch {
     }
 
     fn add(&mut self, topic: Arc<Topic>, pos: u64) {
-        // A topic that was deleted makes room for the one that takes its place.
-        let removed = self.feeds.iter().position(|feed| feed.topic.is_removed());
-        let (at, signal) = (removed.unwrap_or(self.feeds.len()), self.signal.clone());
+        // A topic that was deleted makes room for another.
+        let (at, signal) = (self.vacant.pop().unwrap_or(self.feeds.len()), self.signal.clone());
         let wake = Arc::new(move || {
             signal.ready.lock().push(at);
             signal.notify.notify_one();
@@ -181,6 +183,9 @@ impl Watch {
         let feed = &mut self.feeds[at];
         if feed.topic.is_removed() {
             // When the topic is created again, it is told of like any new one.
+            if !self.vacant.contains(&at) {
+                self.vacant.push(at);
+            }
             return Ok(false);
         }
         let last = feed.topic.last();

@@ -216,6 +216,10 @@ impl EventStore for FaultyStore {
         }
     }
 
+    fn learn_deleted(&self, topic: &TopicName, upto: u64) {
+        self.inner.learn_deleted(topic, upto);
+    }
+
     fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {
         match self.fault("clean") {
             Some(Fault::Refuse) => Box::pin(std::future::ready(Err(failure("clean")))),

@@ -211,7 +211,7 @@ impl Authenticator {
         self.verifier().steady()
     }
 
-    /// Who a connection speaks for: its token says so, and without one its client certificate.
+    /// The identity of a connection: that of its token, or without one that of its client certificate.
     ///
     /// # Errors
     /// Those of [`Authenticator::identify`]; `jwt_invalid` for a token that is not of the certificate's subject, if it has to be.

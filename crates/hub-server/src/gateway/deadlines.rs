@@ -78,7 +78,7 @@ impl Session {
             Some(Who { expired: Some(end), .. }) => Some(*end),
             Some(Who { expires, .. }) => *expires,
         };
-        own.into_iter().chain(self.held_until).fold(self.ping_at, Instant::min)
+        own.into_iter().chain(self.held_until).chain(self.reads_at).fold(self.ping_at, Instant::min)
     }
 
     /// Something is due.
@@ -106,8 +106,9 @@ impl Session {
             }
             Phase::Open => {}
         }
-        // The round goes on with deliveries.
+        // The round goes on with what was held up.
         self.held_until.take_if(|held_until| now >= *held_until);
+        self.reads_at.take_if(|reads_at| now >= *reads_at);
         match &mut self.who {
             None if now >= self.opened + Duration::from_millis(self.settings.limits.auth_timeout) => {
                 let error = Error::new(Code::Unauthorized, "no AUTH came in time");

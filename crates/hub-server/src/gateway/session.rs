@@ -50,6 +50,10 @@ pub(super) const LAST_ANSWERS: Duration = Duration::from_millis(1500);
 pub(super) const LAST_ACKS: Duration = Duration::from_millis(100);
 /// A client that is refused so many times more often than it is served has not understood; a large frame counts for several.
 const STRIKES: u32 = 1000;
+/// A frame that weighs as much as so many events is a large one: about 64 KiB.
+const LARGE_FRAME_WEIGHT: u32 = 16;
+/// The longest that nothing is read after a large frame was refused.
+const MAX_READ_PAUSE: Duration = Duration::from_secs(1);
 /// Frames of a client that has not said who it is.
 const FRAMES_BEFORE_AUTH: u32 = 32;
 /// It has had so long to hear of it.
@@ -79,6 +83,8 @@ pub(crate) struct Session {
     frames_before_auth: u32,
     /// Its place among the connections of its address; another hub's takes none.
     pub(super) seat: Option<Seat>,
+    /// A large frame was refused for its rate; the next frame is read at this time.
+    pub(super) reads_at: Option<Instant>,
     /// Its subject has been sent as many bytes as it may; deliveries go on at this time.
     pub(super) held_until: Option<Instant>,
     /// Its place among what its subject has open; another hub's takes none.
@@ -218,6 +224,7 @@ impl Session {
             waiting,
             frames_before_auth: 0,
             seat,
+            reads_at: None,
             held_until: None,
             live: None,
             brought: Brought::default(),
@@ -333,7 +340,7 @@ impl Session {
                 self.job = None;
                 self.finish(done);
             }
-            if self.deaf {
+            if self.deaf || (self.reads_at.is_some() && self.phase == Phase::Open) {
                 return Ok(Read::Waits);
             }
             // Acks are read from one who does not take its events; they need no answer.
@@ -473,6 +480,12 @@ impl Session {
             return;
         }
         let now = Instant::now();
+        if self.weight >= LARGE_FRAME_WEIGHT {
+            // It was received and read for nothing. To do that again at once would cost more than to carry it out.
+            let wait = Duration::from_millis(error.retry_after_ms.unwrap_or(0)).min(MAX_READ_PAUSE);
+            self.reads_at = Some(now + wait);
+            self.alarm.ring();
+        }
         let since = match self.limited {
             Some((since, last)) if now < last + 5 * HEARING => since,
             _ => now,

@@ -287,6 +287,8 @@ async fn a_subject_that_has_sent_its_bytes_of_a_second_is_rate_limited() {
     assert_eq!(told["code"], "rate_limited", "{told}");
     assert!(told["msg"].as_str().unwrap().contains("10000 bytes per second"), "{told}");
     assert!(told["retry_after_ms"].as_u64().unwrap() > 1000, "{told}");
+    // The next frame is read a little later, and answered.
+    assert_eq!(client.err(json!({"op": "PUBLISH", "topic": "t", "payload": 1})).await, "rate_limited");
     let mut other = world.client_with(&signed(Some("bob"), ALL)).await;
     other.ok(json!({"op": "PUBLISH", "topic": "t", "payload": 1})).await;
 }

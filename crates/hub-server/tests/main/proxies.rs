@@ -41,7 +41,7 @@ impl Front {
     async fn with(limits: Limits, protocol: bool, tls: Option<Tls>, patience: Patience) -> Self {
         let trusted = TrustedProxies::parse(&["127.0.0.2/31"]).unwrap();
         let proxies = Proxies { trusted, protocol };
-        // As on loopback: metrics are open to whoever is local.
+        // As on loopback: metrics are open to local clients.
         let settings = Settings { limits, proxies, open_metrics: true, ..Settings::default() };
         let auth = AuthConfig { secret: Some(Secret::new(SECRET)), ..AuthConfig::default() };
         let hub = Hub::builder(Bus::in_memory().await.unwrap(), Authenticator::new(auth).unwrap());

@@ -205,6 +205,9 @@ impl EventStore for MemoryStore {
         Box::pin(delete_by_cleaning(self, topic, upto, ids_since))
     }
 
+    // All handles read the same log.
+    fn learn_deleted(&self, _topic: &TopicName, _upto: u64) {}
+
     fn shared(&self) -> Option<SharedStore> {
         Some(Arc::new(self.clone()))
     }

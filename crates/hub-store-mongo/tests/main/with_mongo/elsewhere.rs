@@ -106,6 +106,10 @@ impl EventStore for Elsewhere {
         pass_on!(self, store => store.delete(&topic, upto, ids_since))
     }
 
+    fn learn_deleted(&self, topic: &TopicName, upto: u64) {
+        self.0.learn_deleted(topic, upto);
+    }
+
     fn health(&self) -> Health {
         self.0.health()
     }
