@@ -15,7 +15,7 @@ pub struct Answer {
     /// Room in the queue that it has.
     pub bytes: usize,
     /// Topics that it has in line, given back when it is answered.
-    pub _taken: Option<TakenTopics>,
+    pub _taken: Option<Box<TakenTopics>>,
 }
 
 /// One who asked; `None` once it was answered.

@@ -172,7 +172,7 @@ impl Batch {
     ) {
         let bytes = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         self.singles += usize::from(to.is_single());
-        self.answers.push(Answer { since, to, bytes, _taken: taken });
+        self.answers.push(Answer { since, to, bytes, _taken: taken.map(Box::new) });
         match (&mut self.room, room) {
             (Some(all), Some(room)) => all.merge(room),
             (all, room) => *all = all.take().or(room),

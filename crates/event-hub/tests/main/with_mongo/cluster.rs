@@ -3,6 +3,7 @@
 use super::{Bed, publish, until};
 use crate::hub::{Hub, Place, run_with};
 use crate::socket::Socket;
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -124,4 +125,53 @@ fn cluster_ls_says_why_it_cannot_look() {
         ran.ends_with(2);
         assert!(ran.err.contains(expected) && !ran.err.contains("hunter2"), "{}", ran.err);
     }
+}
+
+/// The names of the topics that a hub lists.
+fn topics(hub: &Hub) -> Vec<String> {
+    let (status, answer) = hub.ask(Method::GET, "topics", Some(hub.token()), "");
+    assert_eq!(status, 200, "{answer}");
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let topics = answer["topics"].as_array().unwrap().iter();
+    topics.map(|topic| topic["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_topic_is_deleted_on_both_hubs_with_a_group_that_the_other_one_serves() {
+    let (bed, place) = (Bed::new(), Place::new());
+    let database = bed.get(hub_testbed::database());
+    let (data, url) = (place.path("data"), database.uri());
+    let environment = [("MONGO_URL", url.as_str())];
+    let [one, mut other] = [Hub::start(&data, &[], &environment), Hub::start(&data, &[], &environment)];
+    for n in 1..=3 {
+        assert_eq!(publish(&other, "orders", &n.to_string()).0, 200);
+    }
+    let subscribe =
+        json!({"op": "SUBSCRIBE", "topic": "orders", "group": "billing", "opts": {"from": "earliest"}});
+    let mut member = bed.0.block_on(async {
+        let mut member = Socket::open(other.ws(), other.token()).await;
+        member.ok(subscribe).await;
+        assert_eq!(member.next().await.unwrap()["event"]["seq"], 1);
+        member
+    });
+    until("the first hub has heard of the topic", || topics(&one) == ["orders"]);
+    let (status, answer) = one.ask(Method::DELETE, "topics?topic=orders", Some(one.token()), "");
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["deleted"], json!({"topics": 1, "groups": 1, "events": 3}));
+    bed.0.block_on(async { while member.next().await.unwrap()["code"] != "not_subscribed" {} });
+    assert!(topics(&one).is_empty());
+    until("the other hub has heard of the deletion", || topics(&other).is_empty());
+    // It stays so after a crash, while its documents are still there.
+    other.process.signal("KILL");
+    other.process.ended();
+    other.start_again_with(&data, &environment);
+    assert!(topics(&other).is_empty());
+    let (status, answer) = publish(&other, "orders", "4");
+    assert_eq!((status, &answer["seq"]), (200, &json!(4)), "the numbering continues: {answer}");
+    until("the first hub has heard of the new topic", || topics(&one) == ["orders"]);
+    let (status, body) = one.ask(Method::GET, "export?topic=orders&ndjson=1", Some(one.token()), "");
+    assert_eq!((status, body.lines().count()), (200, 1), "{body}");
+    one.stop();
+    other.stop();
 }
