@@ -38,7 +38,10 @@ impl DeletedTopics {
 
     /// The extent of a topic, without what was deleted.
     pub fn visible(&self, topic: &TopicName, bounds: Bounds) -> Bounds {
-        Bounds { first: bounds.first.max(self.upto(topic) + 1), ..bounds }
+        match self.upto(topic) {
+            0 => bounds,
+            upto => Bounds { first: bounds.first.max(upto + 1), ..bounds },
+        }
     }
 }
 

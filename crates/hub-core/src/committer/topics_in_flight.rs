@@ -16,11 +16,14 @@ pub(crate) const MAX_TOPICS: usize = 64;
 /// The topics of all subjects that wait for commits.
 #[derive(Default)]
 pub(crate) struct TopicsInFlight {
-    /// By subject: the number of each topic, and how often it was taken. A subject without topics is not in it.
-    subjects: Mutex<HashMap<Arc<str>, HashMap<u64, usize, RandomState>, RandomState>>,
+    /// A subject without topics is not in it.
+    subjects: Mutex<HashMap<Arc<str>, Counts, RandomState>>,
     /// Told whenever topics are given back.
     freed: Notify,
 }
+
+/// The number of each topic, and how often it was taken.
+type Counts = HashMap<u64, usize, RandomState>;
 
 /// Topics that are taken until this is dropped.
 pub(crate) struct TakenTopics {

@@ -9,4 +9,4 @@ mod policy;
 pub mod sib;
 
 pub use claims::{MAX_GROUPS, MAX_PATTERNS, MAX_RULES};
-pub use policy::{Action, Decision, Effect, Policy, Rule, Target, Verdict};
+pub use policy::{Action, Decision, Effect, Policy, Rule, SUBJECT, Target, Verdict};

@@ -212,6 +212,10 @@ async fn what_was_deleted_is_hidden_at_once_and_removed_ten_minutes_later() {
     hands.pass(5 * MINUTE);
     store.clean(&topic("t"), OLD).await.unwrap();
     hands.pass(5 * MINUTE);
+    // What was the newest record is not any more, and goes in its own time.
+    assert!(!store.delete(&topic("t"), 2, T0).await.unwrap().is_complete);
+    assert_eq!(left().await, 2);
+    hands.pass(10 * MINUTE);
     assert!(store.delete(&topic("t"), 2, T0).await.unwrap().is_complete);
     assert_eq!(left().await, 1);
     let bounds = store.bounds(&topic("t")).await.unwrap();
