@@ -77,9 +77,8 @@ impl TokenFor {
         }
         if !is_here(host) {
             bail!(
-                "no token for {}: WS_TOKEN and the development secret are for hubs on this machine only; give one with \
-                 EVENT_HUB_TOKEN or --token",
-                shown
+                "no token for {shown}: WS_TOKEN and the development secret are for hubs on this machine only; give one \
+                 with EVENT_HUB_TOKEN or --token"
             );
         }
         // It is the secret of a hub, which is here; a client's own token is EVENT_HUB_TOKEN.
@@ -103,7 +102,7 @@ impl TokenFor {
 /// Connects, and says who it is.
 pub async fn connect(target: &Target) -> Result<Connection> {
     let hub = hub_client::Target::new(target.url()?).map_err(plain)?.connect_timeout(PATIENCE);
-    let token = target.token.find(hub.host(), &hub.shown().to_string())?;
+    let token = target.token.find(hub.host(), &hub.shown())?;
     let connection = Connection::connect(&hub).await.map_err(explain)?;
     connection.authenticate(&token).await.map_err(plain)?;
     Ok(connection)
