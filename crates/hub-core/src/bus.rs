@@ -309,7 +309,7 @@ impl Bus {
         Burst::new(self.engine().clone())
     }
 
-    /// Publishes an event on behalf of a subject: a topic that it brings into being counts for the subject's [`Quota`].
+    /// Publishes an event on behalf of a subject: a topic that it brings into being counts for the subject's [`Quota`](crate::Quota).
     pub async fn send_for(&self, subject: &str, event: NewEvent) -> Result<Receipt> {
         let mut burst = self.burst();
         burst.set_subject(subject);

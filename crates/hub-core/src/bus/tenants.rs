@@ -60,7 +60,7 @@ impl Bus {
     /// get what is published to the topic if it is created again.
     ///
     /// A topic that is created again continues the numbering of the deleted one, and ids of before are remembered for
-    /// [`Config::dedupe_window`]: resending one appends nothing.
+    /// [`Config::dedupe_window`](crate::Config): resending one appends nothing.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
