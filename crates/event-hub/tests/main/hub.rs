@@ -111,6 +111,12 @@ impl Running {
         }
     }
 
+    /// Forgets what was logged so far: what is waited for next is new.
+    pub fn forget_log(&mut self) {
+        self.log();
+        self.seen.clear();
+    }
+
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -266,6 +266,7 @@ fn a_reload_changes_the_authorities_of_clients() {
     hub.process.logs("configuration reloaded");
     assert!(asked(&port, Some(&second)) && !asked(&port, Some(&first)) && !asked(&port, None));
     place.write("hub.toml", tls);
+    hub.process.forget_log();
     hub.process.signal("HUP");
     hub.process.logs("configuration reloaded");
     assert!(asked(&port, None) && !asked(&port, Some(&first)));
