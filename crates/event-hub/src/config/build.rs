@@ -133,7 +133,11 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
     config.bus.quotas = quotas.kept;
     config.settings = Settings {
         policy: policy(&found, mistakes),
-        limits: Limits { subject_quotas: quotas.open, ..limits(&found, loopback) },
+        limits: Limits {
+            subject_quotas: quotas.open,
+            topic_quotas: quotas.topics,
+            ..limits(&found, loopback)
+        },
         origins: origins(&found),
         open_metrics: loopback,
         open_groups: found.get("auth.open_groups").unwrap_or(false),

@@ -3,7 +3,7 @@
 use super::mistakes::{Mistakes, Origin};
 use super::value::Value;
 use hub_core::{Quota, QuotaOf};
-use hub_server::limits::SubjectQuota;
+use hub_server::limits::{SubjectQuota, TopicQuota};
 
 /// A `[[quota]]` as it was written.
 pub struct Written {
@@ -16,8 +16,10 @@ pub struct Written {
 pub struct Quotas {
     /// Of what is kept.
     pub kept: Vec<Quota>,
-    /// Of what is open.
+    /// Of what subjects have open, send and are sent.
     pub open: Vec<SubjectQuota>,
+    /// Of the bytes that topics take and give.
+    pub topics: Vec<TopicQuota>,
 }
 
 /// What was written; beyond loopback, behind it, what every subject has that no quota names.
@@ -25,9 +27,13 @@ pub fn read(written: &[Written], loopback: bool, mistakes: &mut Mistakes) -> Quo
     let mut quotas = Quotas::default();
     for written in written {
         match one(written) {
-            Ok((kept, open)) => {
+            Ok((kept, Rates::Subject(open))) => {
                 quotas.kept.push(kept);
-                quotas.open.extend(open);
+                quotas.open.push(open);
+            }
+            Ok((kept, Rates::Topics(topics))) => {
+                quotas.kept.push(kept);
+                quotas.topics.push(topics);
             }
             Err(text) => mistakes.add(Some(written.origin.clone()), text),
         }
@@ -51,7 +57,13 @@ pub fn read(written: &[Written], loopback: bool, mistakes: &mut Mistakes) -> Quo
     quotas
 }
 
-fn one(written: &Written) -> Result<(Quota, Option<SubjectQuota>), String> {
+/// What the gateway keeps of one quota.
+enum Rates {
+    Subject(SubjectQuota),
+    Topics(TopicQuota),
+}
+
+fn one(written: &Written) -> Result<(Quota, Rates), String> {
     let (mut subject, mut pattern) = (None, None);
     let (mut topics, mut groups, mut stored_bytes) = (None, None, None);
     let (mut connections, mut subscriptions, mut bytes_in, mut bytes_out) = (None, None, None, None);
@@ -76,11 +88,6 @@ fn one(written: &Written) -> Result<(Quota, Option<SubjectQuota>), String> {
         (None, Some(_)) if [connections, subscriptions].iter().any(Option::is_some) => {
             return Err("quota.connections and quota.subscriptions are of subjects; leave them out with quota.pattern".into());
         }
-        (None, Some(_)) if [bytes_in, bytes_out].iter().any(Option::is_some) => {
-            return Err("quota.bytes_in and quota.bytes_out are of subjects; leave them out with quota.pattern, or use \
-                        limits.topic_rates"
-                .into());
-        }
         (None, Some(pattern)) => QuotaOf::Topics(pattern),
         (Some(_), Some(_)) => {
             return Err("quota.subject and quota.pattern are both set; leave one out".into());
@@ -89,9 +96,11 @@ fn one(written: &Written) -> Result<(Quota, Option<SubjectQuota>), String> {
             return Err("a [[quota]] without `subject` or `pattern`: one of them says whose it is".into());
         }
     };
-    let open = match &of {
-        QuotaOf::Topics(_) => None,
-        _ => Some(SubjectQuota {
+    let rates = match &of {
+        QuotaOf::Topics(pattern) => {
+            Rates::Topics(TopicQuota { pattern: pattern.clone(), bytes_in, bytes_out })
+        }
+        _ => Rates::Subject(SubjectQuota {
             subject: subject.filter(|subject| subject != "*"),
             connections,
             subscriptions,
@@ -99,5 +108,5 @@ fn one(written: &Written) -> Result<(Quota, Option<SubjectQuota>), String> {
             bytes_out,
         }),
     };
-    Ok((Quota { of, topics, groups, stored_bytes }, open))
+    Ok((Quota { of, topics, groups, stored_bytes }, rates))
 }

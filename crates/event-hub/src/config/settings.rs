@@ -431,13 +431,13 @@ pub const QUOTA: &[Setting] = &[
         "quota.bytes_in",
         Kind::Size(1, u32::MAX as u64),
         "no bound",
-        "bytes per second that it sends; beyond that `rate_limited`; of subjects only",
+        "bytes per second that it sends, or payload bytes that its topics take; beyond that `rate_limited`",
     ),
     set(
         "quota.bytes_out",
         Kind::Size(1, u32::MAX as u64),
         "no bound",
-        "bytes per second that it is sent; beyond that deliveries wait; of subjects only",
+        "bytes per second that it is sent, or that its topics give; beyond that deliveries wait",
     ),
 ];
 

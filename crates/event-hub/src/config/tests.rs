@@ -241,7 +241,7 @@ const LONG: &str = "a secret of thirty-two bytes or more";
 #[test]
 fn quotas_are_of_subjects_or_of_topics() {
     let written = Written::new(
-        "[[quota]]\nsubject = \"ada\"\ntopics = 5\nconnections = 2\n[[quota]]\npattern = \"m.**\"\nstored_bytes = \"1GiB\"\n",
+        "[[quota]]\nsubject = \"ada\"\ntopics = 5\nconnections = 2\n[[quota]]\npattern = \"m.**\"\nstored_bytes = \"1GiB\"\nbytes_in = \"1MiB\"\n",
     );
     let config = written.load(&[]).unwrap();
     let of = |at: usize| &config.bus.quotas[at].of;
@@ -250,6 +250,11 @@ fn quotas_are_of_subjects_or_of_topics() {
     assert_eq!((config.bus.quotas[0].topics, config.bus.quotas[1].stored_bytes), (Some(5), Some(1 << 30)));
     assert_eq!(config.settings.limits.subject_quotas[0].connections, Some(2));
     assert_eq!((config.bus.quotas.len(), config.settings.limits.subject_quotas.len()), (2, 1));
+    let topics = &config.settings.limits.topic_quotas;
+    assert_eq!(
+        (topics[0].pattern.as_str(), topics[0].bytes_in, topics[0].bytes_out),
+        ("m.**", Some(1 << 20), None)
+    );
     let exposed = written.load(&[("BIND", "0.0.0.0"), ("TLS", "off"), ("JWT_SECRET", LONG)]).unwrap();
     assert_eq!(exposed.bus.quotas[2].of, hub_core::QuotaOf::EverySubject, "behind those that are set");
     for (text, said) in [

@@ -78,7 +78,8 @@ impl Session {
             Some(Who { expired: Some(end), .. }) => Some(*end),
             Some(Who { expires, .. }) => *expires,
         };
-        own.into_iter().chain(self.held_until).chain(self.reads_at).fold(self.ping_at, Instant::min)
+        let held = [self.held_until, self.subscription_held_until, self.reads_at];
+        own.into_iter().chain(held.into_iter().flatten()).fold(self.ping_at, Instant::min)
     }
 
     /// Something is due.
@@ -108,6 +109,9 @@ impl Session {
         }
         // The round goes on with what was held up.
         self.held_until.take_if(|held_until| now >= *held_until);
+        if self.subscription_held_until.is_some_and(|until| now >= until) {
+            self.subscription_held_until = self.subscriptions.release(Some(now));
+        }
         self.reads_at.take_if(|reads_at| now >= *reads_at);
         match &mut self.who {
             None if now >= self.opened + Duration::from_millis(self.settings.limits.auth_timeout) => {

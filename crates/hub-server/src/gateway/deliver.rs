@@ -8,6 +8,7 @@ use hub_core::Watched;
 use hub_proto::Error;
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
@@ -36,7 +37,7 @@ impl Session {
             }
             let Poll::Ready(at) = self.subscriptions.poll_ready(context) else { return false };
             let before = self.out_bytes;
-            self.deliver_from(at);
+            self.deliver_from(at, is_hub);
             if !is_hub {
                 self.meter.owe_bytes_out(self.out_bytes - before);
             }
@@ -64,7 +65,8 @@ impl Session {
         has_ended
     }
 
-    fn deliver_from(&mut self, at: u32) {
+    /// Delivers from one subscription; what goes to another hub is charged where its readers are.
+    fn deliver_from(&mut self, at: u32, is_hub: bool) {
         let Some((slot, waker)) = self.subscriptions.at(at) else { return };
         let context = &mut Context::from_waker(&waker);
         let (writer, out) = (&mut self.writer, &mut self.out);
@@ -73,7 +75,15 @@ impl Session {
         let mut ended = None;
         let mut taken = 0;
         let most = slot.batch.unwrap_or(ROUND_EVENTS);
+        let limits_topics = !is_hub && self.meter.limits_topic_bytes_out();
+        let mut held = None;
         while taken < most && bytes < BATCH_BYTES {
+            if limits_topics {
+                held = self.meter.wait_topic_bytes_out(|pattern| slot.reads.intersects(pattern));
+                if held.is_some() {
+                    break;
+                }
+            }
             let (event, lease) = match &mut slot.feed {
                 Feed::Group(feed) => match feed.poll_recv(slot.ack_timeout, context) {
                     Poll::Ready(Ok(given)) => {
@@ -107,6 +117,9 @@ impl Session {
             };
             taken += 1;
             bytes += event.json().len();
+            if limits_topics {
+                self.meter.owe_topic_bytes_out(event.topic(), event.json().len());
+            }
             if slot.batch.is_none() {
                 self.out_bytes += push(out, writer.event(&slot.heading, &event, lease));
             } else {
@@ -121,15 +134,31 @@ impl Session {
             self.out_bytes += push(out, writer.end_events());
         }
         let more = taken == most || bytes >= BATCH_BYTES;
-        slot.listens = !more;
-        match ended {
-            Some(error) => {
+        slot.listens = !more && held.is_none();
+        if held.is_some()
+            && let Feed::Group(feed) = &mut slot.feed
+            && let Poll::Ready(error) = feed.tend(context)
+        {
+            ended = Some(error);
+        }
+        match (ended, held) {
+            (Some(error), _) => {
                 let name = slot.name.clone();
                 self.end_subscription(&name, &error);
             }
-            None if more => self.subscriptions.again(at),
-            None => {}
+            (None, Some(wait)) => self.hold_subscription(at, wait),
+            (None, None) if more => self.subscriptions.again(at),
+            (None, None) => {}
         }
+    }
+
+    /// Delivers from a subscription again after `wait`.
+    fn hold_subscription(&mut self, at: u32, wait: Duration) {
+        let until = Instant::now() + wait;
+        self.subscriptions.hold(at, until);
+        let first = self.subscription_held_until.map_or(until, |first| first.min(until));
+        self.subscription_held_until = Some(first);
+        self.alarm.ring();
     }
 
     /// Ends a subscription that cannot go on. Nothing is settled by that, and nothing counts as failed.

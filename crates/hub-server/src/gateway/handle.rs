@@ -96,16 +96,31 @@ impl Session {
         }
     }
 
-    /// Takes room for a request in the rates of the connection and its subject.
+    /// Takes room for a request in the rates of the connection, its subject and its topics.
     fn charge(&mut self, request: &Request) -> Result<()> {
         match request {
-            Request::Publish(event) => self.meter.take(std::iter::once(&event.topic)),
-            Request::PublishAll(events) => {
-                let topics: Vec<&TopicName> = events.iter().flatten().map(|event| &event.topic).collect();
-                self.meter.take_batch(events.len(), topics.into_iter())
-            }
+            Request::Publish(event) => self.charge_events(1, std::iter::once(&**event)),
+            Request::PublishAll(events) => self.charge_events(events.len(), events.iter().flatten()),
             _ => self.meter.take_one(),
         }
+    }
+
+    /// Takes room for a batch of `n`, of which `events` can be read.
+    fn charge_events<'a>(&mut self, n: usize, events: impl Iterator<Item = &'a NewEvent>) -> Result<()> {
+        // A topic's room is for those who may publish to it: others are refused later, and must not use it up.
+        let limits_topics = self.meter.limits_topics();
+        let mut counted = Vec::new();
+        for event in events.filter(|_| limits_topics) {
+            if self.check_publish(&event.topic).is_ok() {
+                self.meter.check_topic_bytes_in(&event.topic)?;
+                counted.push(event);
+            }
+        }
+        self.meter.take_batch(n, counted.iter().map(|event| &event.topic))?;
+        for event in counted {
+            self.meter.owe_topic_bytes_in(&event.topic, event.payload.len());
+        }
+        Ok(())
     }
 
     /// Takes room for a request that came in a frame of so many bytes. What settles is free, but its bytes count.

@@ -87,6 +87,8 @@ pub(crate) struct Session {
     pub(super) reads_at: Option<Instant>,
     /// Its subject has been sent as many bytes as it may; deliveries go on at this time.
     pub(super) held_until: Option<Instant>,
+    /// The topics of a subscription have no bytes left of this second; the first such subscription goes on at this time.
+    pub(super) subscription_held_until: Option<Instant>,
     /// Its place among what its subject has open; another hub's takes none.
     pub(super) live: Option<LiveConnection>,
     pub(super) meter: Meter,
@@ -226,6 +228,7 @@ impl Session {
             seat,
             reads_at: None,
             held_until: None,
+            subscription_held_until: None,
             live: None,
             brought: Brought::default(),
             meter: Meter::new(hub.buckets(), None, from),
@@ -569,6 +572,9 @@ impl Session {
         if self.who.is_some() {
             self.socket.set_frame_bytes(self.settings.limits.frame_bytes);
         }
+        // Deliveries that waited for a rate go by the rate of now.
+        self.held_until = None;
+        self.subscription_held_until = self.subscriptions.release(None);
         self.check_rights();
     }
 

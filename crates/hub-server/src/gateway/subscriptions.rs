@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
 use std::task::{Context, Poll, Wake, Waker};
+use tokio::time::Instant;
 
 /// One subscription.
 pub(crate) struct Subscription {
@@ -33,6 +34,8 @@ pub(crate) struct Subscription {
     pub topics: usize,
     /// Of a subscription without a group: the bus does not know that it rests.
     pub paused: bool,
+    /// Its topics have no bytes left of this second; events follow at this time.
+    held_until: Option<Instant>,
     /// It stands in the line of those to be looked at.
     in_line: bool,
     /// It was looked at to the end: its bell rings when there is more, or when it ends.
@@ -68,6 +71,14 @@ impl Reads {
     /// Whether it may have events of another topic than its name.
     pub fn is_wide(&self, name: &Name) -> bool {
         !matches!(self, Self::Topics(topics) if topics.len() == 1 && topics[0].as_str() == name.topic)
+    }
+
+    /// Whether it reads topics of a pattern.
+    pub fn intersects(&self, pattern: &Pattern) -> bool {
+        match self {
+            Self::Topics(topics) => topics.iter().any(|topic| pattern.matches(topic)),
+            Self::Pattern(own) => own.intersects(pattern),
+        }
     }
 
     /// Whether `policy` allows it, with a group or without.
@@ -192,7 +203,7 @@ impl Subscriptions {
         }
         self.by_name.insert(name.clone(), at);
         let (heading, topics) = (Heading::new(&name), feed.topics());
-        let (paused, in_line, listens) = (false, true, false);
+        let (paused, in_line, listens, held_until) = (false, true, false, None);
         let slot = Some(Subscription {
             name,
             heading,
@@ -202,6 +213,7 @@ impl Subscriptions {
             ack_timeout,
             topics,
             paused,
+            held_until,
             in_line,
             listens,
             bell,
@@ -340,6 +352,26 @@ impl Subscriptions {
         {
             self.ready.push_back(at);
         }
+    }
+
+    /// Looks at one again at `until` at the latest.
+    pub fn hold(&mut self, at: u32, until: Instant) {
+        if let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) {
+            slot.held_until = Some(until);
+        }
+    }
+
+    /// Looks again at those that were held until `now`, or at all of them; when the next one is due.
+    pub fn release(&mut self, now: Option<Instant>) -> Option<Instant> {
+        let is_due = |until: &mut Instant| now.is_none_or(|now| *until <= now);
+        for at in 0..self.slots.len() {
+            if let Some(slot) = &mut self.slots[at]
+                && slot.held_until.take_if(is_due).is_some()
+            {
+                self.again(at as u32);
+            }
+        }
+        self.slots.iter().flatten().filter_map(|slot| slot.held_until).min()
     }
 
     /// One that has rung, with the bell that it is to ring next; `None` if it is gone.

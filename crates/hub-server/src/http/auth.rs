@@ -211,21 +211,24 @@ impl Caller {
         Ok(self.meter.take(std::iter::once(topic))?)
     }
 
-    /// Refuses a body while the subject has used up its bytes of this second.
-    pub fn check_bytes(&mut self) -> Result<(), Failure> {
-        Ok(self.meter.check_bytes_in()?)
+    /// Refuses a body while the subject, or the topic that it is for, has used up its bytes of this second.
+    pub fn check_bytes(&mut self, topic: &TopicName) -> Result<(), Failure> {
+        self.meter.check_bytes_in()?;
+        Ok(self.meter.check_topic_bytes_in(topic)?)
     }
 
-    /// Charges a body that was received.
-    pub fn owe_body(&mut self, bytes: usize) {
+    /// Charges a body that was received for a topic.
+    pub fn owe_body(&mut self, topic: &TopicName, bytes: usize) {
         self.meter.owe_bytes_in(bytes);
+        self.meter.owe_topic_bytes_in(topic, bytes);
         self.meter.owe(Work::bytes(bytes));
     }
 
-    /// Charges bytes of an answer, and says how long the next have to wait, if they have to.
-    pub fn send_bytes(&mut self, bytes: usize) -> Option<Duration> {
+    /// Charges bytes of an answer that come from a topic, and says how long the next have to wait, if they have to.
+    pub fn send_bytes(&mut self, topic: &TopicName, bytes: usize) -> Option<Duration> {
         self.meter.owe_bytes_out(bytes);
-        self.meter.wait_bytes_out()
+        self.meter.owe_topic_bytes_out(topic, bytes);
+        self.meter.wait_bytes_out().max(self.meter.wait_topic_bytes_out(|pattern| pattern.matches(topic)))
     }
 
     /// Takes what a request was more than one event.

@@ -153,7 +153,7 @@ impl Export {
             Cut(reason)
         })?;
         let text = self.write(&block);
-        self.wait = self.caller.send_bytes(text.len());
+        self.wait = self.caller.send_bytes(&self.topic, text.len());
         Ok(Some(text))
     }
 

@@ -55,10 +55,10 @@ pub(super) async fn publish(
     }
     caller.must(Action::Publish, Target::Topic(&topic), None)?;
     // Before the body is read: what is refused should cost little.
-    caller.check_bytes()?;
+    caller.check_bytes(&topic)?;
     caller.take_event(&topic)?;
     let body = body::read(&headers, body, &hub.settings().limits).await?;
-    caller.owe_body(body.len());
+    caller.owe_body(&topic, body.len());
     let options = PublishOptions { id, key, headers: headers::of_request(&headers)?, ..Default::default() };
     let event = match is_cloudevent {
         true => cloudevent::read(topic, &body, options)?,

@@ -44,16 +44,16 @@ fn of_subject(hub: &Hub, subject: &str) -> Value {
     entry["subject"] = json!(subject);
     entry["connections"] = json!(Of::count(open.connections, live.and_then(|live| live.connections)));
     entry["subscriptions"] = json!(Of::count(open.subscriptions, live.and_then(|live| live.subscriptions)));
-    let per_second = [
-        ("bytesIn", live.and_then(|live| live.bytes_in)),
-        ("bytesOut", live.and_then(|live| live.bytes_out)),
-    ];
-    for (name, max) in per_second {
+    add_byte_rates(&mut entry, live.and_then(|live| live.bytes_in), live.and_then(|live| live.bytes_out));
+    entry
+}
+
+fn add_byte_rates(entry: &mut Value, bytes_in: Option<u32>, bytes_out: Option<u32>) {
+    for (name, max) in [("bytesIn", bytes_in), ("bytesOut", bytes_out)] {
         if let Some(max) = max {
             entry[name] = json!({ "maxPerSecond": max });
         }
     }
-    entry
 }
 
 /// The caller's own subject; with `subject=`, or all of them with `all=1`, for those who may administrate something.
@@ -77,10 +77,15 @@ pub(super) async fn quotas(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     caller.owe(Work::groups(found.len()));
     let next = found.last().filter(|_| found.len() == page.limit()).map(|(subject, _)| subject.clone());
     let subjects: Vec<Value> = found.iter().map(|(subject, _)| of_subject(&hub, subject)).collect();
+    let settings = hub.settings();
     let topics = hub.bus().topic_quotas().into_iter().map(|(quota, used)| {
         let mut entry = kept(&used, Some(&quota));
         if let QuotaOf::Topics(pattern) = &quota.of {
             entry["pattern"] = json!(pattern);
+            let rates = settings.limits.topic_quotas.iter().find(|rates| rates.pattern == *pattern);
+            if let Some(rates) = rates {
+                add_byte_rates(&mut entry, rates.bytes_in, rates.bytes_out);
+            }
         }
         entry
     });

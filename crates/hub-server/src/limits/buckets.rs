@@ -1,10 +1,10 @@
 //! The rates of the hub and the buckets that connections share.
 
-use super::bytes::{ByteBuckets, ByteRates};
+use super::bytes::{ByteBuckets, ByteRates, Direction};
 use super::clock::Clock;
 use super::gcra::FullAt;
 use super::meter::From;
-use super::{Limits, SubjectQuota};
+use super::{Limits, SubjectQuota, TopicQuota};
 use hashbrown::{Equivalent, HashMap};
 use hub_proto::{Pattern, TopicName};
 use parking_lot::{Mutex, MutexGuard};
@@ -33,6 +33,7 @@ pub(super) struct Rates {
     forwarded_subject: Option<u32>,
     topics: Vec<(Pattern, u32)>,
     subject_quotas: Vec<SubjectQuota>,
+    topic_quotas: Vec<TopicQuota>,
 }
 
 /// The buckets that are not one connection's. One lock: whoever takes from several takes from all of them or from none,
@@ -94,6 +95,7 @@ impl Rates {
             forwarded_subject: limits.forwarded_subject_rate,
             topics: limits.topic_rates.clone(),
             subject_quotas: limits.subject_quotas.clone(),
+            topic_quotas: limits.topic_quotas.clone(),
         }
     }
 
@@ -126,6 +128,14 @@ impl Rates {
     /// The byte rates of a subject.
     pub fn bytes(&self, subject: Option<&str>) -> ByteRates {
         ByteRates::of(&self.subject_quotas, subject)
+    }
+
+    /// The patterns whose topics have a byte rate in this direction, with that rate.
+    pub fn pattern_bytes(&self, direction: Direction) -> impl Iterator<Item = (&Pattern, u32)> {
+        self.topic_quotas.iter().filter_map(move |quota| {
+            let rate = ByteRates::of_pattern(quota).of_direction(direction)?;
+            Some((&quota.pattern, rate))
+        })
     }
 
     /// The rate of one topic.

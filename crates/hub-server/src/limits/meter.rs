@@ -5,7 +5,7 @@ use super::buckets::{Buckets, Rates};
 use super::bytes::{ByteRates, Direction};
 use super::gcra::{self, FullAt, Refused};
 use hashbrown::HashMap;
-use hub_proto::{Code, Error, Result, TopicName};
+use hub_proto::{Code, Error, Pattern, Result, TopicName};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,12 +115,81 @@ impl Meter {
         let (Who::Known(subject), Some(rate)) = (&self.who, self.bytes.of_direction(direction)) else {
             return 0;
         };
-        self.buckets.bytes.wait(direction, subject, rate, self.buckets.clock.now())
+        self.buckets.bytes.subjects(direction).wait(subject, rate, self.buckets.clock.now())
     }
 
     fn owe_bytes(&mut self, direction: Direction, bytes: usize) {
         if let (Who::Known(subject), Some(rate)) = (&self.who, self.bytes.of_direction(direction)) {
-            self.buckets.bytes.owe(direction, subject, rate, self.buckets.clock.now(), bytes as u64);
+            let now = self.buckets.clock.now();
+            self.buckets.bytes.subjects(direction).owe(subject, rate, now, bytes as u64);
+        }
+    }
+
+    /// Whether what is published counts for its topic, in events or in bytes.
+    pub fn limits_topics(&mut self) -> bool {
+        self.refresh();
+        self.rates.of_topics() || self.rates.pattern_bytes(Direction::In).next().is_some()
+    }
+
+    /// Refuses an event while a quota of its topic has used up its bytes of this second.
+    ///
+    /// # Errors
+    /// `rate_limited` with `retry_after_ms`.
+    pub fn check_topic_bytes_in(&mut self, topic: &TopicName) -> Result<()> {
+        let Some((pattern, rate, nanos)) = self.pattern_wait(Direction::In, |rule| rule.matches(topic))
+        else {
+            return Ok(());
+        };
+        let ms = nanos.div_ceil(1_000_000).max(1);
+        let text = format!(
+            "topics of {pattern}, over all who publish to them, take {rate} bytes per second; try again in {ms} ms"
+        );
+        Err(Error::new(Code::RateLimited, text).with_retry_after(ms))
+    }
+
+    /// Charges an event that was taken for its topic.
+    pub fn owe_topic_bytes_in(&mut self, topic: &TopicName, bytes: usize) {
+        self.owe_patterns(Direction::In, topic, bytes);
+    }
+
+    /// Whether what is delivered counts for its topic.
+    pub fn limits_topic_bytes_out(&mut self) -> bool {
+        self.refresh();
+        self.rates.pattern_bytes(Direction::Out).next().is_some()
+    }
+
+    /// How long a reader of topics has to wait, if it has to; `reads` says whether it reads topics of a pattern.
+    pub fn wait_topic_bytes_out(&mut self, reads: impl Fn(&Pattern) -> bool) -> Option<Duration> {
+        let (_, _, nanos) = self.pattern_wait(Direction::Out, reads)?;
+        Some(Duration::from_nanos(nanos))
+    }
+
+    /// Charges an event that was sent for its topic.
+    pub fn owe_topic_bytes_out(&mut self, topic: &TopicName, bytes: usize) {
+        self.owe_patterns(Direction::Out, topic, bytes);
+    }
+
+    /// The longest wait among the quotas that concern somebody: whose it is, its rate, and the wait in nanoseconds.
+    fn pattern_wait(
+        &mut self,
+        direction: Direction,
+        concerns: impl Fn(&Pattern) -> bool,
+    ) -> Option<(&Pattern, u32, u64)> {
+        self.refresh();
+        let table = self.buckets.bytes.patterns(direction);
+        let waits = self.rates.pattern_bytes(direction).filter_map(|(pattern, rate)| {
+            let nanos = table.wait(pattern, rate, self.buckets.clock.now());
+            (nanos > 0 && concerns(pattern)).then_some((pattern, rate, nanos))
+        });
+        waits.max_by_key(|(_, _, nanos)| *nanos)
+    }
+
+    fn owe_patterns(&mut self, direction: Direction, topic: &TopicName, bytes: usize) {
+        let table = self.buckets.bytes.patterns(direction);
+        for (pattern, rate) in self.rates.pattern_bytes(direction) {
+            if pattern.matches(topic) {
+                table.owe(pattern, rate, self.buckets.clock.now(), bytes as u64);
+            }
         }
     }
 

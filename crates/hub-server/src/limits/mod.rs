@@ -38,6 +38,8 @@ pub struct Limits {
     pub topic_rates: Vec<(Pattern, u32)>,
     /// What subjects may have open; the first that names a subject counts.
     pub subject_quotas: Vec<SubjectQuota>,
+    /// Bytes per second of topics; every quota whose pattern matches a topic counts.
+    pub topic_quotas: Vec<TopicQuota>,
     /// Connections of one port.
     pub connections: usize,
     /// Connections of one address.
@@ -79,6 +81,17 @@ pub struct SubjectQuota {
     pub bytes_out: Option<u32>,
 }
 
+/// Bytes per second of all topics of one pattern together, over all subjects and connections of a hub.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicQuota {
+    /// Which topics.
+    pub pattern: Pattern,
+    /// Bytes of payloads per second that are published to them.
+    pub bytes_in: Option<u32>,
+    /// Bytes of events per second that are delivered from them.
+    pub bytes_out: Option<u32>,
+}
+
 impl Default for Limits {
     /// Those of a hub on loopback: without rates.
     fn default() -> Self {
@@ -89,6 +102,7 @@ impl Default for Limits {
             forwarded_subject_rate: Some(SUBJECT_RATE),
             topic_rates: Vec::new(),
             subject_quotas: Vec::new(),
+            topic_quotas: Vec::new(),
             connections: 20_000,
             connections_per_address: 20_000,
             unauthenticated: 1_000,

@@ -3,7 +3,7 @@
 use crate::world::{ALL, Client, World, signed, token};
 use futures_util::{SinkExt, StreamExt};
 use hub_core::{Config, Pattern, Position};
-use hub_server::limits::{Limits, SubjectQuota};
+use hub_server::limits::{Limits, SubjectQuota, TopicQuota};
 use hub_server::{Origins, Settings};
 use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
@@ -308,5 +308,85 @@ async fn a_subject_that_was_sent_its_bytes_of_a_second_gets_the_rest_later() {
         // Requests are answered meanwhile.
         let ack = json!({"op": "ACK", "topic": "t", "group": "g", "id": event["event"]["id"]});
         client.ok(ack).await;
+    }
+}
+
+/// Bytes per second of the topics of a pattern.
+fn topic_bytes_per_second(pattern: &str, bytes_in: Option<u32>, bytes_out: Option<u32>) -> Limits {
+    let quota = TopicQuota { pattern: pattern.parse().unwrap(), bytes_in, bytes_out };
+    Limits { topic_quotas: vec![quota], ..Limits::default() }
+}
+
+#[tokio::test]
+async fn topics_that_have_taken_their_bytes_of_a_second_are_rate_limited() {
+    let world = limited(topic_bytes_per_second("m.*", Some(10_000), None)).await;
+    let mut client = world.client_with(&signed(Some("ada"), ALL)).await;
+    client.ok(json!({"op": "PUBLISH", "topic": "m.a", "payload": "x".repeat(100_000)})).await;
+    let mut other = world.client_with(&signed(Some("bob"), ALL)).await;
+    let small = json!({"op": "PUBLISH", "topic": "m.b", "payload": 1});
+    let told = other.ask(small.clone()).await;
+    assert_eq!(told["code"], "rate_limited", "{told}");
+    assert!(told["msg"].as_str().unwrap().contains("topics of m.*"), "{told}");
+    assert!(told["retry_after_ms"].as_u64().unwrap() > 1000, "{told}");
+    let events = json!([{"topic": "x", "payload": 1}, {"topic": "m.c", "payload": 1}]);
+    assert_eq!(other.err(json!({"op": "PUBLISH", "events": events})).await, "rate_limited", "refused whole");
+    other.ok(json!({"op": "PUBLISH", "topic": "x", "payload": 1})).await;
+    assert!(!world.bus().has_topic("m.c"));
+}
+
+#[tokio::test]
+async fn publishes_without_the_right_do_not_use_up_the_room_of_a_topic() {
+    let mut limits = topic_bytes_per_second("m.*", Some(1_000), None);
+    limits.topic_rates = vec![("m.*".parse().unwrap(), 1)];
+    let world = limited(limits).await;
+    let mut stranger = world.client_with(&signed(Some("eve"), &["publish:other"])).await;
+    let large = json!({"topic": "m.a", "payload": "x".repeat(100_000)});
+    let forged = json!({"op": "PUBLISH", "topic": "m.a", "payload": "x".repeat(100_000)});
+    assert_eq!(stranger.err(forged).await, "forbidden");
+    let told =
+        stranger.ok(json!({"op": "PUBLISH", "events": [large, {"topic": "other", "payload": 1}]})).await;
+    assert_eq!(told["results"][0]["code"], "forbidden", "{told}");
+    let mut owner = world.client_with(&signed(Some("ada"), ALL)).await;
+    owner.ok(json!({"op": "PUBLISH", "topic": "m.a", "payload": 1})).await;
+}
+
+#[tokio::test]
+async fn topics_that_have_given_their_bytes_of_a_second_give_the_rest_later() {
+    let world = limited(topic_bytes_per_second("m.*", None, Some(1_000))).await;
+    for n in 1..=3 {
+        world.bus().publish("m.a", json!([n, "x".repeat(100_000)])).await.unwrap();
+    }
+    let mut client = world.client_with(&signed(Some("ada"), ALL)).await;
+    let opts = json!({"from": "earliest"});
+    client.ok(json!({"op": "SUBSCRIBE", "topic": "m.**", "group": "g", "opts": opts})).await;
+    client.ok(json!({"op": "SUBSCRIBE", "topic": "x", "group": "g"})).await;
+    assert_eq!(client.next().await["event"]["seq"], 1);
+    // The rest of `m.a` waits a minute for its quota; a topic that the quota does not cover goes on at once.
+    world.bus().publish("x", json!("now")).await.unwrap();
+    assert_eq!(client.next().await["event"]["topic"], "x");
+    let mut other = world.client_with(&signed(Some("bob"), ALL)).await;
+    other.ok(json!({"op": "SUBSCRIBE", "topic": "m.a", "opts": opts})).await;
+    // A quota that is taken away holds nothing back.
+    world.hub.apply(Settings::default());
+    for n in 2..=3 {
+        assert_eq!(client.next().await["event"]["seq"], n);
+    }
+    for n in 1..=3 {
+        assert_eq!(other.next().await["event"]["seq"], n);
+    }
+}
+
+#[tokio::test]
+async fn deliveries_that_wait_for_the_bytes_of_their_topic_come_when_it_has_some() {
+    let world = limited(topic_bytes_per_second("**", None, Some(400_000))).await;
+    for n in 1..=4 {
+        world.bus().publish("t", json!([n, "x".repeat(200_000)])).await.unwrap();
+    }
+    let mut client = world.client(ALL).await;
+    let opts = json!({"from": "earliest", "batch": true});
+    client.ok(json!({"op": "SUBSCRIBE", "topic": "t", "group": "g", "opts": opts})).await;
+    let mut seen = 0;
+    while seen < 4 {
+        seen += client.next().await["events"].as_array().unwrap().len();
     }
 }

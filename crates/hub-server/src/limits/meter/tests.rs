@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::limits::clock::Clock;
-use crate::limits::{Limits, SubjectQuota};
+use crate::limits::{Limits, SubjectQuota, TopicQuota};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 struct World {
@@ -318,4 +318,36 @@ fn what_is_sent_to_a_subject_is_held_back_and_follows_the_settings() {
     meter.check_bytes_in().unwrap();
     world.buckets.apply(&byte_quota(None, None));
     assert_eq!(meter.wait_bytes_out(), None);
+}
+
+fn topic_byte_quota(pattern: &str, bytes_in: Option<u32>, bytes_out: Option<u32>) -> Limits {
+    let quota = TopicQuota { pattern: pattern.parse().unwrap(), bytes_in, bytes_out };
+    Limits { topic_quotas: vec![quota], ..Limits::default() }
+}
+
+#[test]
+fn topics_of_a_pattern_share_their_bytes_over_all_subjects() {
+    let world = world(&topic_byte_quota("m.*", Some(1000), None));
+    let (mut one, mut other) = (world.meter("a"), world.meter("b"));
+    let (mine, theirs, outside) = (topic("m.a"), topic("m.b"), topic("x"));
+    one.check_topic_bytes_in(&mine).unwrap();
+    one.owe_topic_bytes_in(&mine, 3000);
+    one.owe_topic_bytes_in(&outside, 1 << 30);
+    assert!((2001..=2002).contains(&wait_of(other.check_topic_bytes_in(&theirs))));
+    other.check_topic_bytes_in(&outside).unwrap();
+    world.pass_ms(2002);
+    other.check_topic_bytes_in(&theirs).unwrap();
+}
+
+#[test]
+fn readers_of_topics_without_bytes_left_wait_and_others_do_not() {
+    let world = world(&topic_byte_quota("m.*", None, Some(1000)));
+    let (mut one, mut other) = (world.meter("a"), world.meter("b"));
+    assert!(one.limits_topic_bytes_out() && !one.limits_topics());
+    one.owe_topic_bytes_out(&topic("m.a"), 2000);
+    let wait = other.wait_topic_bytes_out(|pattern| pattern.matches("m.b")).unwrap().as_millis();
+    assert!((1000..=1002).contains(&wait), "{wait}");
+    assert_eq!(other.wait_topic_bytes_out(|pattern| pattern.matches("x")), None);
+    world.buckets.apply(&Limits::default());
+    assert_eq!(other.wait_topic_bytes_out(|_| true), None);
 }
