@@ -54,6 +54,23 @@ pub struct QuotaUse {
     pub stored_bytes: u64,
 }
 
+impl QuotaUse {
+    /// The largest share that is used of anything that `quota` bounds; `None` if it bounds nothing.
+    fn share_of(&self, quota: &Quota) -> Option<f64> {
+        let shares = [
+            quota.topics.map(|max| share(self.topics as u64, max as u64)),
+            quota.groups.map(|max| share(self.groups as u64, max as u64)),
+            quota.stored_bytes.map(|max| share(self.stored_bytes, max)),
+        ];
+        shares.into_iter().flatten().reduce(f64::max)
+    }
+}
+
+/// Of nothing, everything is used.
+fn share(used: u64, max: u64) -> f64 {
+    if max == 0 { 1.0 } else { used as f64 / max as f64 }
+}
+
 /// Something that was made by a subject.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Made {
@@ -364,6 +381,27 @@ impl Quotas {
             .collect()
     }
 
+    /// The subjects that have used the largest share of something that their quota bounds, the largest share first.
+    pub fn fullest(&self, limit: usize) -> Vec<(Arc<str>, Quota, QuotaUse)> {
+        let inner = self.inner.lock();
+        let mut found: Vec<_> = inner
+            .subjects
+            .iter()
+            .filter_map(|(name, used)| {
+                let quota = inner.rule_of(name)?;
+                Some((used.share_of(quota)?, name, quota, used))
+            })
+            .collect();
+        let order =
+            |a: &(f64, &Arc<str>, _, _), b: &(f64, &Arc<str>, _, _)| b.0.total_cmp(&a.0).then(a.1.cmp(b.1));
+        if found.len() > limit {
+            found.select_nth_unstable_by(limit, order);
+            found.truncate(limit);
+        }
+        found.sort_unstable_by(order);
+        found.into_iter().map(|(_, name, quota, used)| (name.clone(), quota.clone(), *used)).collect()
+    }
+
     /// Subjects that have made something, by name, behind `after`.
     pub fn subjects(&self, after: Option<&str>, limit: usize) -> Vec<(Arc<str>, QuotaUse)> {
         let inner = self.inner.lock();
@@ -429,6 +467,28 @@ pub(crate) async fn follow_makers(engine: &Arc<Engine>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_subjects_that_are_nearest_to_their_quota_come_first() {
+        let quotas = Quotas::default();
+        let quota = |of, topics| Quota { of, topics, groups: None, stored_bytes: None };
+        quotas.set(vec![
+            quota(QuotaOf::Subject("wide".into()), Some(100)),
+            quota(QuotaOf::Subject("unbounded".into()), None),
+            quota(QuotaOf::EverySubject, Some(4)),
+        ]);
+        for (subject, count) in [("wide", 5), ("unbounded", 9), ("half", 2), ("full", 4), ("new", 1)] {
+            for n in 0..count {
+                let topic = TopicName::parse(&format!("{subject}.{n}")).expect("a name");
+                quotas.remember(Made::Topic(topic.clone()), subject);
+                quotas.add_topic(&topic);
+            }
+        }
+        let names =
+            |limit| -> Vec<_> { quotas.fullest(limit).iter().map(|(name, ..)| name.to_string()).collect() };
+        assert_eq!(names(3), ["full", "half", "new"]);
+        assert_eq!(names(9), ["full", "half", "new", "wide"]);
+    }
 
     #[test]
     fn what_was_made_reads_back_from_its_key() {

@@ -8,6 +8,7 @@ use crate::gateway::Room;
 use crate::limits::{Attempt, Buckets, FailedAuth, Live};
 use crate::net::{ClientCertificate, Door};
 use crate::outboxes::Outboxes;
+use crate::quota_metrics;
 use crate::settings::Settings;
 use hub_core::{Bus, SystemTopic};
 use hub_proto::Result;
@@ -42,6 +43,7 @@ struct Inner {
     settings: watch::Sender<Arc<Settings>>,
     buckets: Arc<Buckets>,
     registry: Registry,
+    quota_registry: Registry,
     connections: Gauge,
     door: Door,
     waiting_room: Door,
@@ -122,19 +124,22 @@ impl HubBuilder {
         let outboxes = Outboxes::default();
         self.registry.register_collector(Box::new(outboxes.clone()));
         self.audit.register(&mut self.registry);
+        let buckets = Arc::new(Buckets::new(&self.settings.limits));
+        let (live, settings) = (Live::default(), watch::Sender::new(Arc::new(self.settings)));
         Hub {
             inner: Arc::new(Inner {
+                quota_registry: quota_metrics::registry(&self.bus, &live, settings.subscribe()),
                 bus: self.bus,
                 auth: self.auth,
                 revocations: Revocations::default(),
                 following: OnceLock::new(),
-                buckets: Arc::new(Buckets::new(&self.settings.limits)),
-                settings: watch::Sender::new(Arc::new(self.settings)),
+                buckets,
+                settings,
                 registry: self.registry,
                 connections,
                 waiting_room: door.beside(),
                 door,
-                live: Live::default(),
+                live,
                 failed_auth: FailedAuth::default(),
                 edge: Edge::new(self.cluster_key, self.cluster_roots, self.cluster_certificate),
                 room: Room::default(),
@@ -329,6 +334,11 @@ impl Hub {
     /// What `/metrics` shows.
     pub(crate) fn registry(&self) -> &Registry {
         &self.inner.registry
+    }
+
+    /// What `/metrics` shows of quotas to those who may see other subjects.
+    pub(crate) fn quota_registry(&self) -> &Registry {
+        &self.inner.quota_registry
     }
 
     /// What each listener's count of connections is made of.

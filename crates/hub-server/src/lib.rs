@@ -27,6 +27,7 @@ pub mod limits;
 pub mod net;
 pub mod outboxes;
 mod peer;
+mod quota_metrics;
 mod settings;
 
 pub use hub::{Hub, HubBuilder};

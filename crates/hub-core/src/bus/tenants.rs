@@ -27,6 +27,11 @@ impl Bus {
         self.engine().quotas.of_topics()
     }
 
+    /// The subjects that have used the largest share of their quotas, the largest share first.
+    pub fn fullest_quotas(&self, limit: usize) -> Vec<(Arc<str>, Quota, QuotaUse)> {
+        self.engine().quotas.fullest(limit)
+    }
+
     /// Subjects that have made something that is there, by name, behind `after`.
     pub fn subjects(&self, after: Option<&str>, limit: usize) -> Vec<(Arc<str>, QuotaUse)> {
         self.engine().quotas.subjects(after, limit)

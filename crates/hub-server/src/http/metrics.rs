@@ -9,9 +9,10 @@ use axum::extract::{FromRequestParts, RawQuery, Request, State};
 use axum::http::header;
 use axum::response::IntoResponse;
 use hub_proto::Error;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use std::fmt;
 
-/// What `encode` writes.
+/// What [`write`] writes.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) async fn metrics(State(hub): State<Hub>, RawQuery(query): RawQuery, request: Request) -> Answer {
@@ -22,10 +23,21 @@ pub(super) async fn metrics(State(hub): State<Hub>, RawQuery(query): RawQuery, r
         caller.take_one()?;
     }
     Params::read(query.as_deref(), &[])?;
-    let mut text = String::new();
-    encode(&mut text, hub.registry()).map_err(|_| Error::internal("the metrics cannot be written"))?;
+    // Whoever may see the hub from its own machine, or administrates something, may see other subjects.
+    let sees_subjects = caller.as_ref().is_none_or(Caller::administrates);
+    let text = write(&hub, sees_subjects).map_err(|_| Error::internal("the metrics cannot be written"))?;
     if let Some(caller) = &mut caller {
         caller.owe(Work::bytes(text.len()));
     }
     Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response())
+}
+
+fn write(hub: &Hub, sees_subjects: bool) -> Result<String, fmt::Error> {
+    let mut text = String::new();
+    encode_registry(&mut text, hub.registry())?;
+    if sees_subjects {
+        encode_registry(&mut text, hub.quota_registry())?;
+    }
+    encode_eof(&mut text)?;
+    Ok(text)
 }

@@ -49,9 +49,35 @@ impl Live {
         Ok(LiveConnection { live: self.clone(), subject, subscriptions: 0 })
     }
 
+    /// The subjects that have the largest share open of what their quota bounds, the largest share first.
+    pub fn fullest(&self, limits: &Limits, most: usize) -> Vec<(Arc<str>, Open)> {
+        let subjects = self.subjects.lock();
+        let mut found: Vec<_> = subjects
+            .iter()
+            .filter_map(|(name, open)| Some((open.share_of(limits.quota_of(name)?)?, name, open)))
+            .collect();
+        let order = |a: &(f64, &Arc<str>, _), b: &(f64, &Arc<str>, _)| b.0.total_cmp(&a.0).then(a.1.cmp(b.1));
+        if found.len() > most {
+            found.select_nth_unstable_by(most, order);
+            found.truncate(most);
+        }
+        found.sort_unstable_by(order);
+        found.into_iter().map(|(_, name, open)| (name.clone(), *open)).collect()
+    }
+
     /// What a subject has open.
     pub fn of(&self, subject: &str) -> Open {
         self.subjects.lock().get(subject).copied().unwrap_or_default()
+    }
+}
+
+impl Open {
+    /// The largest share of anything that `quota` bounds; `None` if it bounds nothing. A quota of either is at least 1.
+    fn share_of(&self, quota: &SubjectQuota) -> Option<f64> {
+        let share = |used: usize, max: usize| used as f64 / max.max(1) as f64;
+        let connections = quota.connections.map(|max| share(self.connections, max));
+        let subscriptions = quota.subscriptions.map(|max| share(self.subscriptions, max));
+        connections.into_iter().chain(subscriptions).reduce(f64::max)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::world::World;
 use hub_core::{Config, Position, TopicSettings};
 use hub_server::Settings;
+use hub_server::limits::{Limits, TopicQuota};
 use serde_json::{Value, json};
 
 /// All entries of a list, in pages of two; how many pages there were.
@@ -189,4 +190,48 @@ async fn a_subject_sees_its_own_quota_and_an_administrator_all() {
     assert_eq!(topics["topics"][0]["maker"], "ada");
     let seen = world.ask("GET", "/topics", &ada, "").await.ok();
     assert!(seen["topics"][0].get("maker").is_none(), "{seen}");
+}
+
+#[tokio::test]
+async fn quotas_are_metrics_for_those_who_may_see_other_subjects() {
+    let quota = |of, topics| hub_core::Quota { of, topics: Some(topics), groups: None, stored_bytes: None };
+    let quotas = vec![
+        quota(hub_core::QuotaOf::Topics("metrics.**".parse().unwrap()), 9),
+        quota(hub_core::QuotaOf::EverySubject, 2),
+    ];
+    let limits = Limits {
+        topic_quotas: vec![TopicQuota {
+            pattern: "metrics.**".parse().unwrap(),
+            bytes_in: Some(1_000),
+            bytes_out: None,
+        }],
+        ..Limits::default()
+    };
+    let settings = Settings { limits, open_metrics: true, ..Settings::default() };
+    let world = World::configured(settings, Config { quotas, ..Config::default() }).await;
+    let ada = world.token(&["publish:**"]);
+    world.ask("POST", "/publish/metrics.a", &ada, &format!("\"{}\"", "x".repeat(90_000))).await.ok();
+    let refused = world.ask("POST", "/publish/metrics.b", &ada, "1").await;
+    assert_eq!(refused.refusal(), (429, "rate_limited"), "the bytes of the pattern are used up");
+    let all = world.get("/quotas?all=1").await.ok();
+    assert_eq!(all["patterns"][0]["bytesIn"], json!({"maxPerSecond": 1_000}));
+
+    let scrape = async |token: &str, host: &str| {
+        let answer = world.request("GET", "/metrics", token).header("host", host).send().await.unwrap();
+        answer.text().await.unwrap()
+    };
+    let open = scrape("", "localhost").await;
+    for line in [
+        "quota_used{kind=\"subject\",name=\"ada\",resource=\"topics\"} 1",
+        "quota_limit{kind=\"subject\",name=\"ada\",resource=\"topics\"} 2",
+        "quota_used{kind=\"pattern\",name=\"metrics.**\",resource=\"topics\"} 1",
+        "quota_limit{kind=\"pattern\",name=\"metrics.**\",resource=\"topics\"} 9",
+    ] {
+        assert!(open.lines().any(|known| known == line), "{line}: {open}");
+    }
+    assert!(open.ends_with("# EOF\n"));
+    let admin = world.token(&["admin:**"]);
+    assert!(scrape(&admin, "hub.example").await.contains("quota_used{"));
+    let seen = scrape(&ada, "hub.example").await;
+    assert!(!seen.contains("quota_") && seen.contains("events_published_total"), "{seen}");
 }
