@@ -108,6 +108,10 @@ impl EventStore for TapedStore {
         self.store.learn_deleted(topic, upto);
     }
 
+    fn time(&self) -> BoxFuture<'_, StoreResult<Option<Millis>>> {
+        self.inner.time()
+    }
+
     fn health(&self) -> Health {
         self.store.health()
     }

@@ -5,6 +5,7 @@ mod tenants;
 use crate::Millis;
 use crate::burst::{Added, Burst};
 use crate::cleaner;
+use crate::cleaning_time;
 use crate::clock::{Clock, SystemClock};
 use crate::cluster::{Cluster, ClusterConfig, Elsewhere, Owned, Owner};
 use crate::committer::here::Thread;
@@ -138,6 +139,15 @@ impl BusBuilder {
         }
         if image.topics.iter().any(|(name, _)| *name == SystemTopic::Deleted.name()) {
             deletion::load(&engine).await?;
+        }
+        let newest =
+            image.topics.iter().map(|(_, bounds)| bounds.last_committed).max().filter(|time| *time > 0);
+        let trusted = match image.topics.iter().any(|(name, _)| *name == SystemTopic::Clock.name()) {
+            true => cleaning_time::load(&engine).await?.or(newest),
+            false => newest,
+        };
+        if let Some(trusted) = trusted {
+            engine.cleaning_time.restore(trusted, engine.clock.steady());
         }
         engine.restore(image);
         let bus =

@@ -36,6 +36,9 @@ pub(crate) async fn run(engine: &Arc<Engine>) {
             stay = cluster.idle(engine).await;
         }
         pass.run(engine).await;
+        if let Err(error) = engine.cleaning_time.save(engine).await {
+            tracing::warn!(%error, "the time that cleaning goes by could not be stored, trying again later");
+        }
         deletion::resume(engine).await;
         drop(std::mem::take(&mut stay));
     }
@@ -76,7 +79,16 @@ impl Pass {
         if days == 0 {
             return;
         }
-        let now = engine.now_unset();
+        let trusted = match engine.cleaning_time.now(engine).await {
+            Ok(trusted) => trusted,
+            Err(error) => {
+                tracing::warn!(%error, "idle groups could not be looked at, trying again later");
+                return;
+            }
+        };
+        // A hub that started with a clock ahead measures by it until the clock is corrected or believed.
+        let lead = engine.clock.wall().saturating_sub(trusted);
+        let now = engine.now_unset().saturating_sub(lead);
         let expired = |idle_since: Option<Millis>| {
             idle_since.is_some_and(|since| now.saturating_sub(since) >= Millis::from(days) * DAY)
         };
@@ -112,7 +124,7 @@ pub(crate) async fn clean(engine: &Arc<Engine>, topic: &Arc<Topic>) -> Result<Cl
         // A tombstone that comes now must not go before the snapshot has it.
         keep_above = Some(snapshot::write(engine, topic).await?);
     }
-    let now = engine.clock.wall();
+    let now = engine.cleaning_time.now(engine).await?;
     let policy = CleanPolicy {
         committed_before: settings.retention_days.map(|days| now.saturating_sub(Millis::from(days) * DAY)),
         max_bytes: settings.retention_bytes,

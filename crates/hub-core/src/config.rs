@@ -39,6 +39,9 @@ pub struct Config {
     pub stop_timeout: Millis,
     /// How often topics are cleaned and snapshots written.
     pub clean_interval: Millis,
+    /// A wall clock that is ahead of where it should be is believed after this long at the latest; until then nothing is removed for its
+    /// age by it. 0: it is believed at once.
+    pub clock_jump_wait: Millis,
     /// Topics, and groups on topics, with labels of their own in the metrics; the others share `_other`. What one subject made has
     /// a tenth of them at most. A topic with a rule of its own in `topics` has a label beyond them.
     pub metric_labels: usize,
@@ -63,6 +66,7 @@ impl Default for Config {
             save_interval: 50,
             stop_timeout: 8_000,
             clean_interval: 30_000,
+            clock_jump_wait: DAY,
             metric_labels: 1000,
         }
     }

@@ -200,7 +200,8 @@ async fn advance(engine: &Arc<Engine>, name: &TopicName) -> Result<DeletedTopic>
                 Some(topic) => Some(topic.cleaning.lock().await),
                 None => None,
             };
-            let ids_since = engine.clock.wall().saturating_sub(engine.config.dedupe_window);
+            let now = engine.cleaning_time.now(engine).await?;
+            let ids_since = now.saturating_sub(engine.config.dedupe_window);
             let removed = engine.store.delete(name, upto, ids_since).await.map_err(refused)?;
             deleted.events += removed.removed;
             is_complete &= removed.is_complete;

@@ -2,6 +2,7 @@
 
 use crate::Millis;
 use crate::burst::Checked;
+use crate::cleaning_time::CleaningTime;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Owned, Stay, Tenure, not_owner};
 use crate::committer::{Committer, Pending, Receipt, TopicsInFlight};
@@ -67,6 +68,8 @@ pub(crate) struct Engine {
     user_topics: AtomicUsize,
     /// Groups, and subscriptions to several topics.
     groups: AtomicUsize,
+    /// The time that cleaning goes by.
+    pub cleaning_time: CleaningTime,
     /// The wall clock and the steady clock when the hub started.
     started: (Millis, Millis),
 }
@@ -102,6 +105,7 @@ impl Engine {
     ) -> Arc<Self> {
         let started = (clock.wall(), clock.steady());
         let rules = RwLock::new(config.topics.clone());
+        let clock_jump_wait = config.clock_jump_wait;
         let engine = Arc::new(Self {
             store,
             clock,
@@ -129,6 +133,7 @@ impl Engine {
             births: AtomicU64::new(0),
             user_topics: AtomicUsize::new(0),
             groups: AtomicUsize::new(0),
+            cleaning_time: CleaningTime::new(started.0, started.1, clock_jump_wait),
             started,
         });
         engine.quotas.set(engine.config.quotas.clone());

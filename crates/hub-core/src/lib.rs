@@ -20,6 +20,7 @@
 mod burst;
 mod bus;
 mod cleaner;
+mod cleaning_time;
 mod clock;
 mod cluster;
 mod committer;

@@ -25,10 +25,12 @@ pub enum SystemTopic {
     Revoked,
     /// Topics that were deleted.
     Deleted,
+    /// The time that cleaning trusts.
+    Clock,
 }
 
 impl SystemTopic {
-    pub(crate) const ALL: [Self; 3] = [Self::Makers, Self::Revoked, Self::Deleted];
+    pub(crate) const ALL: [Self; 4] = [Self::Makers, Self::Revoked, Self::Deleted, Self::Clock];
 
     /// Its name.
     pub fn name(self) -> TopicName {
@@ -36,6 +38,7 @@ impl SystemTopic {
             Self::Makers => "_hub.makers",
             Self::Revoked => "_hub.revoked",
             Self::Deleted => "_hub.deleted",
+            Self::Clock => "_hub.clock",
         };
         TopicName::stored(name).expect("a name")
     }

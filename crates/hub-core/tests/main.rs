@@ -3,6 +3,8 @@
 
 #[path = "main/bursts.rs"]
 mod bursts;
+#[path = "main/clock_jumps.rs"]
+mod clock_jumps;
 #[path = "main/cluster.rs"]
 mod cluster;
 #[path = "main/cut_off.rs"]

@@ -18,6 +18,7 @@ use hub_core::store::{
     SharedStore, StoreError, StoreResult,
 };
 use hub_proto::{Event, EventId, Key, TopicName};
+use mongodb::bson::doc;
 use std::sync::Arc;
 
 /// A store in a database that other hubs may use at the same time. See the crate's documentation.
@@ -216,6 +217,16 @@ impl EventStore for MongoStore {
 
     fn learn_deleted(&self, topic: &TopicName, upto: u64) {
         self.inner.deleted.learn(topic, upto);
+    }
+
+    fn time(&self) -> BoxFuture<'_, StoreResult<Option<Millis>>> {
+        Box::pin(async move {
+            let admin = self.inner.db.client.database("admin");
+            let answer = self.inner.db.call(admin.run_command(doc! { "hello": 1 })).await;
+            let answer = self.inner.noted(answer)?;
+            let time = answer.get_datetime("localTime").ok().map(|time| time.timestamp_millis());
+            Ok(time.and_then(|millis| Millis::try_from(millis).ok()))
+        })
     }
 
     fn health(&self) -> Health {

@@ -385,6 +385,7 @@ fn bus(found: &Found, mistakes: &mut Mistakes) -> BusConfig {
     found.take("limits.publish_timeout", &mut bus.publish_timeout);
     found.take("limits.group_expire_days", &mut bus.group_expire_days);
     found.take("limits.clean_interval", &mut bus.clean_interval);
+    found.take("limits.clock_jump_wait", &mut bus.clock_jump_wait);
     found.take("limits.tail_bytes", &mut bus.tail_bytes);
     found.take("limits.member_bytes", &mut bus.member_bytes);
     found.take("limits.queue_bytes", &mut bus.queue_bytes);

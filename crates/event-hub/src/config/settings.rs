@@ -335,6 +335,13 @@ pub const SETTINGS: &[Setting] = &[
         "how often topics are cleaned and snapshots written",
     )
     .fixed(),
+    set(
+        "limits.clock_jump_wait",
+        Kind::Time(0, 30 * 24 * HOUR),
+        "1d",
+        "a clock that jumps ahead removes no events for their age before this has passed, or a tenth of the jump if that is shorter",
+    )
+    .fixed(),
     set("limits.tail_bytes", Kind::Size(0, 64 * GIB), "32MiB", "recent events in memory, over all topics")
         .fixed(),
     set("limits.member_bytes", Kind::Size(KIB, GIB), "4MiB", "events queued for one consumer").fixed(),

@@ -14,6 +14,7 @@ pub(crate) use self::labels::LabelOwner;
 use self::health::StoreHealth;
 use self::histogram::Histogram;
 use self::labels::{GroupLabel, Labels, OTHER, PairLabel, TopicLabel};
+use crate::Millis;
 use crate::store::EventStore;
 use hub_proto::{GroupName, TopicName};
 use parking_lot::Mutex;
@@ -43,6 +44,7 @@ pub(crate) struct Metrics {
     save_failures: Counter,
     news_lost: Counter,
     groups_postponed: Counter,
+    clock_lead: Gauge,
     store_health: StoreHealth,
     /// Also the lock under which series are added and removed.
     labels: Mutex<Labels>,
@@ -92,6 +94,11 @@ impl Metrics {
             "Topics that were born without a group of a subscription, for want of room in a quota",
             this.groups_postponed.clone(),
         );
+        registry.register(
+            "cleaning_clock_ahead_ms",
+            "How far the wall clock is ahead of the time that cleaning goes by",
+            this.clock_lead.clone(),
+        );
         registry.register_collector(Box::new(this.store_health.clone()));
         this
     }
@@ -106,6 +113,10 @@ impl Metrics {
         if events > 0 {
             self.commit_events.observe(events as f64, 1);
         }
+    }
+
+    pub fn set_clock_lead(&self, millis: Millis) {
+        self.clock_lead.set(i64::try_from(millis).unwrap_or(i64::MAX));
     }
 
     pub fn news_lost(&self) {

@@ -416,6 +416,12 @@ pub trait EventStore: Send + Sync + 'static {
     /// Another hub on the same store has deleted a topic up to `upto`: from now on no read by this store has one of those events.
     fn learn_deleted(&self, topic: &TopicName, upto: u64);
 
+    /// What time it is for the store, if it has a clock of its own that all hubs on it share. Nothing is removed for its age before that
+    /// clock says so, whatever a hub's own clock says.
+    fn time(&self) -> BoxFuture<'_, StoreResult<Option<Millis>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// How the store is doing. Cheap, may be called at any time, also while a commit is under way and after
     /// [`close`](Self::close), and never waits for the disk. A store that can say nothing about itself is well; one
     /// that wraps another passes on what that one says.

@@ -231,6 +231,10 @@ impl EventStore for FaultyStore {
         }
     }
 
+    fn time(&self) -> BoxFuture<'_, StoreResult<Option<Millis>>> {
+        self.inner.time()
+    }
+
     fn health(&self) -> Health {
         match &mut *self.health.lock() {
             Some(say) => say(),

@@ -4,6 +4,7 @@ use super::world::{
     Hands, T0, World, append, commit, commit_at, draft, draft_with, fresh_id, keyed, log, new, seqs, topic,
 };
 use hub_core::store::{Appended, CleanPolicy, EventStore};
+use hub_core::{Bus, Clock, Config, Millis, SystemClock, TopicSettings};
 use hub_store_mongo::{MongoStore, Options};
 use hub_testbed::mongodb::bson::doc;
 use std::time::Duration;
@@ -229,4 +230,42 @@ async fn what_was_deleted_is_hidden_at_once_and_removed_ten_minutes_later() {
     third.load().await.unwrap();
     assert!(log(&third, "t").await.is_empty());
     assert_eq!(left().await, 1, "the newest stays: the numbering goes by it");
+}
+
+/// The wall clock of a machine that is two months ahead.
+struct ClockAhead(SystemClock);
+
+impl Clock for ClockAhead {
+    fn wall(&self) -> Millis {
+        self.0.wall() + 60 * 24 * 60 * 60 * 1000
+    }
+
+    fn steady(&self) -> Millis {
+        self.0.steady()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hub_whose_clock_is_ahead_of_the_server_removes_nothing_before_its_time() {
+    let world = World::new().await;
+    let hands = Hands::default();
+    let settings = TopicSettings { retention_days: Some(1), ..TopicSettings::default() };
+    // Even a hub that believes its clock at once goes by the server's.
+    let config = Config { clock_jump_wait: 0, ..Config::default() }.topic("t", settings).unwrap();
+    let bus = Bus::builder(hub(&world, &hands).await).config(config.clone()).open().await.unwrap();
+    for n in 1..=3 {
+        bus.publish("t", serde_json::json!(n)).await.unwrap();
+    }
+    bus.stop().await.unwrap();
+
+    let builder = Bus::builder(hub(&world, &hands).await).clock(ClockAhead(SystemClock::new()));
+    let bus = builder.config(config).open().await.unwrap();
+    for _ in 0..3 {
+        bus.clean("t").await.unwrap();
+        hands.pass(11 * MINUTE);
+    }
+    assert_eq!(bus.bounds("t").await.unwrap().events, 3);
+    let floor = world.documents("topics").find_one(doc! { "_id": "t" }).await.unwrap();
+    assert!(floor.is_none_or(|topic| topic.get_i64("clean_floor").is_err()), "nothing is announced either");
+    bus.stop().await.unwrap();
 }

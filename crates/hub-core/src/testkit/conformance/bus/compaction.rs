@@ -8,7 +8,12 @@ use std::sync::Arc;
 
 pub(super) fn compacted() -> Config {
     let settings = TopicSettings { compaction: true, ..TopicSettings::default() };
-    Config::default().topic("t", settings).unwrap()
+    trusts_its_clock(Config::default().topic("t", settings).unwrap())
+}
+
+/// With this setting a jump of the clock is time that has passed.
+pub(super) fn trusts_its_clock(config: Config) -> Config {
+    Config { clock_jump_wait: 0, ..config }
 }
 
 pub(super) async fn snapshot(bus: &Bus) -> Vec<(String, Value)> {

@@ -1,7 +1,7 @@
 //! What leaves with time.
 
 use super::super::Lab;
-use super::compaction::{compacted, snapshot};
+use super::compaction::{compacted, snapshot, trusts_its_clock};
 use super::tools::{code, consume, fill, fill_keyed, floor, hold, soon, stored};
 use crate::{Code, Config, EventId, Millis, TopicSettings};
 use serde_json::json;
@@ -37,7 +37,7 @@ pub(in super::super) async fn the_hub_cleans_by_itself(lab: Lab) {
 
 fn keeps_days(days: u32) -> Config {
     let settings = TopicSettings { retention_days: Some(days), ..TopicSettings::default() };
-    Config::default().topic("t", settings).unwrap()
+    trusts_its_clock(Config::default().topic("t", settings).unwrap())
 }
 
 pub(in super::super) async fn old_events_go_by_their_commit_time(lab: Lab) {
@@ -70,7 +70,7 @@ pub(in super::super) async fn cursors_behind_the_start_of_the_log_move_to_it(lab
 
 pub(in super::super) async fn an_id_is_remembered_for_a_day_also_when_its_event_is_gone(lab: Lab) {
     let settings = TopicSettings { retention_bytes: Some(1), ..TopicSettings::default() };
-    let bus = lab.bus_with(Config::default().topic("t", settings).unwrap()).await;
+    let bus = lab.bus_with(trusts_its_clock(Config::default().topic("t", settings).unwrap())).await;
     let id = EventId::from_bytes([1; 16]);
     bus.publish("t", json!(1)).id(id).await.unwrap();
     fill(&bus, "t", [2]).await;
