@@ -22,11 +22,15 @@ use crate::quota;
 use crate::store::memory::MemoryStore;
 use crate::store::{Bounds, Cleaned, EventStore, Health, HubId, HubInfo, ReadLimit, SubscriptionRecord};
 use crate::subscribe::{Doomed, Subscribe, Target as SubscribeTarget, check_label, delete};
+use crate::supervise;
 use crate::system::{self, SystemTopic};
+use futures_util::FutureExt;
 use hub_proto::{
     Error, Event, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, Result, TopicName, limits,
 };
 use prometheus_client::registry::Registry;
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -170,56 +174,77 @@ fn start(engine: &Arc<Engine>) {
     let (committing, to) = (engine.clone(), target.clone());
     // Not cut off when the hub stops: it ends when its queue is closed and empty.
     engine.spawn(async move {
-        let mut thread: Option<Thread> = None;
-        // Also if the runtime goes away: the thread ends then, and is waited for.
-        let end = Abandoned(committing.clone());
-        while committing.committer.run(&to).await == Left::Crowd {
-            if thread.is_none() {
-                let (there, to) = (committing.clone(), to.clone());
-                // Without a thread to be had it goes on as a task.
-                thread = Thread::start(move || there.committer.run_here(&to)).ok();
-            }
-            if let Some(thread) = &thread
-                && thread.turn().await != Some(Left::Crowd)
-            {
-                // The end, or a panic that has been told.
-                break;
-            }
+        let commits = AssertUnwindSafe(commit_until_closed(&committing, &to)).catch_unwind().await;
+        if let Err(panic) | Ok(Err(panic)) = commits {
+            committing.metrics.task_panicked("committer");
+            committing.supervisor.fail("committer", &*panic);
         }
-        drop(end);
         committing.committer.is_over();
     });
     // Ends with it.
     let (watching, to) = (engine.clone(), target.clone());
     engine.spawn(async move { watching.committer.watch(&to).await });
-    until_stopping(engine, |engine| async move {
-        let revive = |name: &TopicName, bounds: Bounds| {
-            let is_left = bounds.last > engine.deletions.upto(name);
-            is_left.then(|| engine.topic(name, By::Hub).ok()).flatten()
-        };
-        engine.committer.clear_up(&target, revive).await;
+    supervise::run(engine, "task that resolves failed commits", move |engine| {
+        let target = target.clone();
+        async move {
+            let revive = |name: &TopicName, bounds: Bounds| {
+                let is_left = bounds.last > engine.deletions.upto(name);
+                is_left.then(|| engine.topic(name, By::Hub).ok()).flatten()
+            };
+            engine.committer.clear_up(&target, revive).await;
+        }
     });
-    until_stopping(engine, |engine| async move { engine.saver.run(&engine).await });
-    until_stopping(engine, |engine| async move { cleaner::run(&engine).await });
-    until_stopping(engine, |engine| async move { quota::count_bytes(&engine).await });
+    supervise::run(engine, "saver", |engine| async move { engine.saver.run(&engine).await });
+    supervise::run(engine, "cleaner", |engine| async move { cleaner::run(&engine).await });
+    supervise::run(
+        engine,
+        "count of stored bytes",
+        |engine| async move { quota::count_bytes(&engine).await },
+    );
     if engine.cluster.is_none() {
-        until_stopping(engine, |engine| async move { deletion::resume(&engine).await });
+        supervise::run(engine, "deletion of topics", |engine| async move { deletion::resume(&engine).await });
+        return;
     }
-    if engine.cluster.is_some() {
-        until_stopping(engine, |engine| async move {
-            if let Some(cluster) = &engine.cluster {
-                cluster.follow(&engine).await;
-            }
-        });
-        until_stopping(engine, |engine| async move { quota::follow_makers(&engine).await });
-        until_stopping(engine, |engine| async move { deletion::follow(&engine).await });
-        let beating = engine.clone();
-        engine.spawn(async move {
-            if let Some(cluster) = &beating.cluster {
-                cluster.run(&beating).await;
-            }
-        });
+    supervise::run(engine, "news of other hubs", |engine| async move {
+        if let Some(cluster) = &engine.cluster {
+            cluster.follow(&engine).await;
+        }
+    });
+    supervise::run(engine, "news of makers", |engine| async move { quota::follow_makers(&engine).await });
+    supervise::run(engine, "news of deletions", |engine| async move { deletion::follow(&engine).await });
+    let beating = engine.clone();
+    engine.spawn(async move {
+        if let Some(cluster) = &beating.cluster {
+            cluster.run(&beating).await;
+        }
+    });
+}
+
+/// Commits until the queue is closed and empty.
+///
+/// # Errors
+/// The panic of the committer's thread.
+async fn commit_until_closed(engine: &Arc<Engine>, target: &Arc<Target>) -> Result<(), Box<dyn Any + Send>> {
+    let mut thread: Option<Thread> = None;
+    // Dropped before the thread, also if the runtime goes away: the thread ends then, and is waited for.
+    let _end = Abandoned(engine.clone());
+    while engine.committer.run(target).await == Left::Crowd {
+        if thread.is_none() {
+            let (there, to) = (engine.clone(), target.clone());
+            // Without a thread to be had it goes on as a task.
+            thread = Thread::start(move || there.committer.run_here(&to)).ok();
+        }
+        let turn = match &thread {
+            Some(thread) => thread.turn().await,
+            None => Some(Left::Crowd),
+        };
+        match turn {
+            Some(Left::Crowd) => {}
+            Some(Left::Closed) => break,
+            None => return thread.and_then(Thread::join).map_or(Ok(()), Err),
+        }
     }
+    Ok(())
 }
 
 /// Nobody commits any more, once this is dropped.
@@ -229,20 +254,6 @@ impl Drop for Abandoned {
     fn drop(&mut self) {
         self.0.committer.abandon();
     }
-}
-
-fn until_stopping<F: Future<Output = ()> + Send + 'static>(
-    engine: &Arc<Engine>,
-    act: impl FnOnce(Arc<Engine>) -> F,
-) {
-    let (stopping, act) = (engine.stopping.clone(), act(engine.clone()));
-    engine.spawn(async move {
-        tokio::select! {
-            biased;
-            () = stopping.cancelled() => {}
-            () = act => {}
-        }
-    });
 }
 
 impl Bus {
@@ -686,7 +697,15 @@ impl Bus {
     /// # bus.stop().await }
     /// ```
     pub fn health(&self) -> Health {
-        self.engine().store.health()
+        let mut health = self.engine().store.health();
+        self.engine().supervisor.add_to(&mut health);
+        health
+    }
+
+    /// Comes when the bus cannot go on because its committer has panicked; a defect, and [`health`](Self::health) names it. What was
+    /// answered is stored. Nothing more is taken: open a new bus, or end the process.
+    pub async fn failed(&self) {
+        self.engine().supervisor.failed().await;
     }
 
     /// Stops cleanly: takes nothing more, saves everything, closes the store. After it nothing that was acked is

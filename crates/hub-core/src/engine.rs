@@ -17,6 +17,7 @@ use crate::position::refused;
 use crate::quota::{Made, Quota, Quotas};
 use crate::saver::Saver;
 use crate::store::{Bounds, EventStore, Image, Record};
+use crate::supervise::Supervisor;
 use crate::system::{self, Notes, SystemEntry, SystemTopic};
 use crate::topic::{TailBudget, Topic, Waiter};
 use crate::topics::{Topics, Walk};
@@ -42,6 +43,7 @@ pub(crate) struct Engine {
     /// The topics that subjects have in line; `None` where they cost a commit nothing.
     pub topics_in_flight: Option<Arc<TopicsInFlight>>,
     pub saver: Saver,
+    pub supervisor: Supervisor,
     pub tails: Arc<TailBudget>,
     /// Subscriptions that cover several topics. Also the lock under which topics are born.
     pub fans: Fans,
@@ -116,6 +118,7 @@ impl Engine {
             topics_in_flight: cluster.is_some().then(Arc::default),
             committer: Committer::new(config.queue_bytes, config.publish_timeout),
             saver: Saver::default(),
+            supervisor: Supervisor::default(),
             tails: Arc::new(TailBudget::new(config.tail_bytes)),
             config,
             fans: Fans::default(),

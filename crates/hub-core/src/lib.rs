@@ -40,6 +40,7 @@ mod saver;
 mod snapshot;
 pub mod store;
 mod subscribe;
+mod supervise;
 mod system;
 #[cfg(feature = "testkit")]
 pub mod testkit;

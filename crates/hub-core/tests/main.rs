@@ -25,6 +25,8 @@ mod metrics;
 mod outbox;
 #[path = "main/overlaps.rs"]
 mod overlaps;
+#[path = "main/panics.rs"]
+mod panics;
 #[path = "main/quotas.rs"]
 mod quotas;
 #[path = "main/settings.rs"]

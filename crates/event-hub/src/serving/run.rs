@@ -70,6 +70,11 @@ pub async fn run(
                 reloading = Some(tokio::task::spawn_blocking(move || changing.reload(&flags)));
             }
             () = reloaded(&mut reloading), if reloading.is_some() => reloading = None,
+            () = hub.bus().failed() => {
+                tracing::error!("the bus cannot go on; ending, so that the hub is started again");
+                clean = false;
+                break "a failure of the bus";
+            }
             ended = serving.join_next() => {
                 tracing::error!(?ended, "a port is not served any more");
                 clean = false;

@@ -11,6 +11,7 @@
 
 use super::{Aboard, Committer, Crowd, Left, Target};
 use crate::store::{CommitHere, Committed};
+use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::SeqCst;
@@ -44,6 +45,12 @@ impl Thread {
         };
         let handle = std::thread::Builder::new().name("hub-committer".into()).spawn(run)?;
         Ok(Self { turns: Some(turns), handle: Some(handle) })
+    }
+
+    /// Waits for the end of the thread; the panic that ended it, if one did.
+    pub fn join(mut self) -> Option<Box<dyn Any + Send>> {
+        self.turns = None;
+        self.handle.take()?.join().err()
     }
 
     /// Gives it the turn, until it comes back; `None` if it has panicked.

@@ -18,12 +18,19 @@ use crate::Millis;
 use crate::store::EventStore;
 use hub_proto::{GroupName, TopicName};
 use parking_lot::Mutex;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A task of the bus.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TaskLabel {
+    task: &'static str,
+}
 
 /// Every metric of the bus.
 #[derive(Default)]
@@ -45,6 +52,7 @@ pub(crate) struct Metrics {
     news_lost: Counter,
     groups_postponed: Counter,
     clock_lead: Gauge,
+    task_panics: Family<TaskLabel, Counter>,
     store_health: StoreHealth,
     /// Also the lock under which series are added and removed.
     labels: Mutex<Labels>,
@@ -95,6 +103,11 @@ impl Metrics {
             this.groups_postponed.clone(),
         );
         registry.register(
+            "task_panics",
+            "Panics of the bus's own tasks; each is a defect",
+            this.task_panics.clone(),
+        );
+        registry.register(
             "cleaning_clock_ahead_ms",
             "How far the wall clock is ahead of the time that cleaning goes by",
             this.clock_lead.clone(),
@@ -117,6 +130,10 @@ impl Metrics {
 
     pub fn set_clock_lead(&self, millis: Millis) {
         self.clock_lead.set(i64::try_from(millis).unwrap_or(i64::MAX));
+    }
+
+    pub fn task_panicked(&self, task: &'static str) {
+        self.task_panics.get_or_create(&TaskLabel { task }).inc();
     }
 
     pub fn news_lost(&self) {
