@@ -373,10 +373,12 @@ pub fn newest_page(
             if entry.flags.has(Flags::TOMBSTONE) {
                 continue;
             }
-            if !fits(json_len(&entry) as usize) {
+            // One that is damaged takes no room in the page: an empty page is the last one.
+            let Some(event) = one(shared, topic, &segment, entry, wait)? else { continue };
+            if !fits(event.json().len()) {
                 break;
             }
-            page.extend(one(shared, topic, &segment, entry, wait)?);
+            page.push(event);
         }
         return Ok(page);
     }

@@ -124,19 +124,23 @@ impl EmbeddedStore {
         if self.shared.options.threads == Threads::None { Help::All } else { Help::None }
     }
 
-    /// Asks without waiting for the disk, and on another thread if that is not enough.
+    /// Asks without waiting for the disk, and on another thread if that is not enough, or if the answer takes more than a few
+    /// lookups even where everything is in memory.
     async fn ask<T: Send + 'static>(
         &self,
         name: &TopicName,
+        effort: Effort,
         ask: impl Fn(&Shared, &Topic, Wait) -> Answer<T> + Send + 'static,
     ) -> StoreResult<Option<T>> {
         let Some(topic) = self.shared.catalog.named(name) else { return Ok(None) };
         if self.shared.options.threads == Threads::None {
             return told(ask(&self.shared, &topic, Wait::Yes)).map(Some);
         }
-        match ask(&self.shared, &topic, Wait::No) {
-            Err(Failed::WouldBlock) => {}
-            answer => return told(answer).map(Some),
+        if effort == Effort::Small {
+            match ask(&self.shared, &topic, Wait::No) {
+                Err(Failed::WouldBlock) => {}
+                answer => return told(answer).map(Some),
+            }
         }
         let shared = self.shared.clone();
         let waited = tokio::task::spawn_blocking(move || told(ask(&shared, &topic, Wait::Yes))).await;
@@ -160,6 +164,26 @@ impl EmbeddedStore {
             let _ = thread.join();
         }
         drop(self.shared.lock.lock().take());
+    }
+}
+
+/// What an answer costs that needs no disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effort {
+    /// A few lookups.
+    Small,
+    /// More than a thread of the runtime should be kept busy with.
+    Large,
+}
+
+/// Lookups in segments that a thread of the runtime does at once.
+const MAX_LOOKUPS: usize = 256;
+/// Bytes of events that a thread of the runtime reads at once.
+const MAX_READ_BYTES: usize = 2 << 20;
+
+impl Effort {
+    fn of(is_small: bool) -> Self {
+        if is_small { Self::Small } else { Self::Large }
     }
 }
 
@@ -279,7 +303,8 @@ impl EventStore for EmbeddedStore {
     ) -> BoxFuture<'a, StoreResult<Vec<Arc<Event>>>> {
         let read =
             move |shared: &Shared, topic: &Topic, wait| lookup::read(shared, topic, after, limit, wait);
-        Box::pin(async move { Ok(self.ask(topic, read).await?.unwrap_or_default()) })
+        let effort = Effort::of(limit.bytes <= MAX_READ_BYTES);
+        Box::pin(async move { Ok(self.ask(topic, effort, read).await?.unwrap_or_default()) })
     }
 
     fn bounds<'a>(&'a self, topic: &'a TopicName) -> BoxFuture<'a, StoreResult<Bounds>> {
@@ -289,12 +314,13 @@ impl EventStore for EmbeddedStore {
 
     fn seq_of<'a>(&'a self, topic: &'a TopicName, id: EventId) -> BoxFuture<'a, StoreResult<Option<u64>>> {
         let ask = move |shared: &Shared, topic: &Topic, wait| lookup::seq_of(shared, topic, id, wait);
-        Box::pin(async move { Ok(self.ask(topic, ask).await?.flatten()) })
+        let effort = Effort::of(self.shared.segments().len() <= MAX_LOOKUPS);
+        Box::pin(async move { Ok(self.ask(topic, effort, ask).await?.flatten()) })
     }
 
     fn seq_before<'a>(&'a self, topic: &'a TopicName, time: Millis) -> BoxFuture<'a, StoreResult<u64>> {
         let ask = move |shared: &Shared, topic: &Topic, wait| lookup::seq_before(shared, topic, time, wait);
-        Box::pin(async move { Ok(self.ask(topic, ask).await?.unwrap_or_default()) })
+        Box::pin(async move { Ok(self.ask(topic, Effort::Small, ask).await?.unwrap_or_default()) })
     }
 
     fn newest<'a>(
@@ -306,7 +332,10 @@ impl EventStore for EmbeddedStore {
         let ask = move |shared: &Shared, topic: &Topic, wait| {
             wanted.iter().map(|key| lookup::newest(shared, topic, key, wait)).collect::<Answer<Vec<_>>>()
         };
-        Box::pin(async move { Ok(self.ask(topic, ask).await?.unwrap_or_else(|| vec![None; keys.len()])) })
+        let effort = Effort::of(keys.len() * self.shared.segments().len() <= MAX_LOOKUPS);
+        Box::pin(
+            async move { Ok(self.ask(topic, effort, ask).await?.unwrap_or_else(|| vec![None; keys.len()])) },
+        )
     }
 
     fn newest_page<'a>(
@@ -319,7 +348,8 @@ impl EventStore for EmbeddedStore {
         let ask = move |shared: &Shared, topic: &Topic, wait| {
             lookup::newest_page(shared, topic, after.as_deref(), limit, wait)
         };
-        Box::pin(async move { Ok(self.ask(topic, ask).await?.unwrap_or_default()) })
+        // Keys that were deleted are passed over, however many there are.
+        Box::pin(async move { Ok(self.ask(topic, Effort::Large, ask).await?.unwrap_or_default()) })
     }
 
     fn clean<'a>(&'a self, topic: &'a TopicName, policy: CleanPolicy) -> BoxFuture<'a, StoreResult<Cleaned>> {

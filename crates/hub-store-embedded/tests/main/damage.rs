@@ -707,6 +707,9 @@ fn the_state_of_a_key_that_is_damaged_is_an_error_and_the_other_keys_are_served(
         let page = now(store.newest_page(&orders, None, limit)).unwrap();
         let keys: Vec<&str> = page.iter().filter_map(|event| event.key().map(|key| &**key)).collect();
         assert_eq!(keys, ["b", "c"]);
+        let one = hub_core::store::ReadLimit { events: 1, ..limit };
+        let first = now(store.newest_page(&orders, None, one)).unwrap();
+        assert_eq!(first[0].key().map(|key| &**key), Some("b"), "only the last page is empty");
     }
     assert_eq!(store.health().damaged, 1);
 }
