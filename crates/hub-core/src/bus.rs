@@ -203,12 +203,7 @@ fn start(engine: &Arc<Engine>) {
         });
         until_stopping(engine, |engine| async move { quota::follow_makers(&engine).await });
         until_stopping(engine, |engine| async move { deletion::follow(&engine).await });
-        let beating = engine.clone();
-        engine.spawn(async move {
-            if let Some(cluster) = &beating.cluster {
-                cluster.run(&beating).await;
-            }
-        });
+        Cluster::start(engine);
     }
 }
 

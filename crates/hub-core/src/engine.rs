@@ -214,13 +214,18 @@ impl Engine {
         written
     }
 
-    /// Lets go of all groups and subscriptions called `name`, which is lost; nothing is stored.
-    pub fn drop_groups(&self, name: &GroupName, error: &Error) {
-        self.fans.drop_groups(self, name, error);
-        for topic in self.topics() {
-            if let Some(group) = topic.group(name).filter(|group| group.tenure.is_lost()) {
-                self.remove_group(&group);
-                group.lose(error);
+    /// Lets go of all groups and subscriptions with these names, which are lost; nothing is stored. Topics without such groups
+    /// are not looked at.
+    pub fn drop_groups(&self, lost: &[(GroupName, Arc<Tenure>)]) {
+        if lost.is_empty() {
+            return;
+        }
+        self.fans.drop_groups(self, &lost.iter().map(|(name, _)| name).collect());
+        for (name, tenure) in lost {
+            for group in tenure.groups() {
+                if self.remove_group(&group) {
+                    group.lose(&not_owner(name));
+                }
             }
         }
     }
@@ -346,6 +351,8 @@ impl Engine {
 
     /// Adds a group to its topic.
     pub fn add_group(&self, group: &Arc<Group>) {
+        // Before it can be found: a name that is lost from here on is lost with this group.
+        group.tenure.add_group(group);
         let before = group.topic.groups.write().insert(group.name.clone(), group.clone());
         match before {
             None => {
@@ -361,14 +368,20 @@ impl Engine {
         }
     }
 
-    /// Takes a group out of its topic.
-    pub fn remove_group(&self, group: &Group) {
-        let removed = group.topic.groups.write().remove(&group.name);
-        if let Some(removed) = removed {
-            self.metrics.forget_group(&removed.metrics);
-            self.uncount_group();
-            self.quotas.remove_group(&group.topic.name, group.maker.as_ref());
+    /// Takes a group out of its topic. False if it is not there, though another one of its name may be.
+    pub fn remove_group(&self, group: &Group) -> bool {
+        group.tenure.remove_group(group);
+        {
+            let mut groups = group.topic.groups.write();
+            if !groups.get(&group.name).is_some_and(|there| std::ptr::eq(Arc::as_ptr(there), group)) {
+                return false;
+            }
+            groups.remove(&group.name);
         }
+        self.metrics.forget_group(&group.metrics);
+        self.uncount_group();
+        self.quotas.remove_group(&group.topic.name, group.maker.as_ref());
+        true
     }
 
     /// Adds a topic that is not there. Only [`Fans::birth`] and [`restore`](Self::restore) call it. `is_remote`: another hub
@@ -401,6 +414,7 @@ impl Engine {
             }
             let groups = std::mem::take(&mut *topic.groups.write());
             for group in groups.values() {
+                group.tenure.remove_group(group);
                 self.uncount_group();
                 self.quotas.remove_group(&topic.name, group.maker.as_ref());
                 self.metrics.forget_group(&group.metrics);

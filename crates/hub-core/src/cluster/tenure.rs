@@ -1,12 +1,15 @@
 //! A group name for as long as this hub owns it.
 
 use crate::Millis;
+use crate::group::Group;
 use crate::store::HubId;
+use foldhash::fast::RandomState;
 use hashbrown::HashMap;
+use hub_proto::TopicName;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 
 /// See the module.
 pub(crate) struct Tenure {
@@ -25,6 +28,8 @@ pub(crate) struct Tenure {
     /// Since when there have been no members, on the steady clock.
     idle_since: AtomicU64,
     edges: Mutex<Edges>,
+    /// Its groups, so that they are found without a look at every topic. Not kept by a hub that is alone.
+    groups: Mutex<HashMap<TopicName, Weak<Group>, RandomState>>,
     /// Edges are stored one at a time, so that the last word is the last.
     pub noting: tokio::sync::Mutex<()>,
 }
@@ -74,6 +79,7 @@ impl Tenure {
             visits: AtomicU64::new(0),
             idle_since: AtomicU64::new(now),
             edges: Mutex::default(),
+            groups: Mutex::default(),
             noting: tokio::sync::Mutex::default(),
         }
     }
@@ -132,6 +138,26 @@ impl Tenure {
         if waiting.expected.values().all(|(reports, all)| all.is_some_and(|all| *reports >= all)) {
             self.open.store(true, SeqCst);
         }
+    }
+
+    /// A group under this name is about to be added to its topic.
+    pub fn add_group(&self, group: &Arc<Group>) {
+        if self.epoch() > 0 {
+            self.groups.lock().insert(group.topic.name.clone(), Arc::downgrade(group));
+        }
+    }
+
+    /// It is no more.
+    pub fn remove_group(&self, group: &Group) {
+        let mut groups = self.groups.lock();
+        if groups.get(&group.topic.name).is_some_and(|there| std::ptr::eq(there.as_ptr(), group)) {
+            groups.remove(&group.topic.name);
+        }
+    }
+
+    /// The groups under this name.
+    pub fn groups(&self) -> Vec<Arc<Group>> {
+        self.groups.lock().values().filter_map(Weak::upgrade).collect()
     }
 
     pub fn members(&self) -> usize {

@@ -65,6 +65,14 @@ impl Shared for MongoStore {
         Box::pin(async move { self.inner.noted_write(owners::claim(&self.inner.db, name, seen, me).await) })
     }
 
+    fn renew<'a>(
+        &'a self,
+        names: &'a [&'a str],
+        me: HubId,
+    ) -> BoxFuture<'a, StoreResult<Vec<(String, u64)>>> {
+        Box::pin(async move { self.inner.noted_write(owners::renew(&self.inner.db, names, me).await) })
+    }
+
     fn set_edges<'a>(
         &'a self,
         name: &'a str,

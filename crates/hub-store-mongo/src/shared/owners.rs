@@ -70,6 +70,29 @@ fn is_duplicate(trouble: &Trouble) -> bool {
     }
 }
 
+/// Raises the epochs of those names that a hub owns; answers them. Two round trips.
+pub async fn renew(db: &Db, names: &[&str], me: HubId) -> Result<Vec<(String, u64)>, Trouble> {
+    let ids: Vec<Bson> = names.iter().map(|name| name_id(name).into()).collect();
+    let owned = doc! { "_id": { "$in": ids }, "hub": hub_bson(me) };
+    // A primary that is elected in between knows what the one before had written.
+    let mut session = db.call(db.client.start_session().causal_consistency(true)).await?;
+    let raise = db.groups.update_many(owned.clone(), doc! { "$inc": { "epoch": 1_i64 } });
+    db.call(async { raise.session(&mut session).await }).await?;
+    let find = db.groups.find(owned).projection(doc! { "_id": 0, "name": 1, "epoch": 1 });
+    let find = find.batch_size(u32::try_from(names.len() + 1).unwrap_or(u32::MAX));
+    let found: Vec<Document> = db
+        .call(async {
+            let mut found = find.session(&mut session).await?;
+            found.stream(&mut session).try_collect().await
+        })
+        .await?;
+    let named = found.iter().filter_map(|found| {
+        let name = found.get_str("name").ok()?.to_owned();
+        Some((name, number(found, "epoch")))
+    });
+    Ok(named.collect())
+}
+
 /// Notes where an owner serves members.
 pub async fn set_edges(db: &Db, name: &str, epoch: u64, edges: &[HubId]) -> Result<StoreResult<()>, Trouble> {
     let edges: Vec<Bson> = edges.iter().map(|&edge| hub_bson(edge)).collect();

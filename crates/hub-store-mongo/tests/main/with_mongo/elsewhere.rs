@@ -148,6 +148,18 @@ impl Shared for Elsewhere {
         pass_on!(self, store => store.claim(&name, seen, me))
     }
 
+    fn renew<'a>(
+        &'a self,
+        names: &'a [&'a str],
+        me: HubId,
+    ) -> BoxFuture<'a, StoreResult<Vec<(String, u64)>>> {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        pass_on!(self, store => async move {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            store.renew(&names, me).await
+        })
+    }
+
     fn set_edges<'a>(
         &'a self,
         name: &'a str,

@@ -4,6 +4,7 @@ mod connect;
 mod damage;
 mod documents;
 mod doubts;
+mod elections;
 mod elsewhere;
 mod fences;
 mod network;
