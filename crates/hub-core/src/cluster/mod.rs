@@ -65,7 +65,8 @@ pub struct ClusterConfig {
     pub dead_after: Millis,
     /// How long after a heartbeat an owner delivers; less than `dead_after`.
     pub serve_for: Millis,
-    /// How long a new owner waits for hubs that had members.
+    /// How long a new owner waits for hubs that had members to report on the first, and after each report for the next one;
+    /// ten times as long in all.
     pub report_for: Millis,
     /// A name without members is given up after so long.
     pub idle_for: Millis,

@@ -111,7 +111,7 @@ impl Cluster {
         };
         tracing::info!(group = %name, epoch, groups = estate.groups.len(), edges = edges.len(), "owning a group");
         let now = engine.clock.steady();
-        let tenure = Arc::new(Tenure::new(epoch, edges, now, now + self.config.report_for));
+        let tenure = Arc::new(Tenure::new(epoch, edges, now, self.config.report_for));
         self.names.write().insert(name.clone(), tenure.clone());
         if self.pulse.lock().lapses() != lapses {
             // Another hub may be about to act on a lapse since the claim, and names may have been claimed again before this one

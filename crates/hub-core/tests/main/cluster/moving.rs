@@ -397,3 +397,36 @@ async fn a_member_that_comes_back_before_its_owner_came_by_what_it_brought_is_be
     at_b.ack(held[0].id, Some(1)).unwrap();
     assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 3);
 }
+#[tokio::test(start_paused = true)]
+async fn a_new_owner_delivers_nothing_while_members_elsewhere_keep_reporting() {
+    const MEMBERS: u32 = 100;
+    let cluster = Cluster::new();
+    let (a, b, c) = (cluster.hub().await, cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=150).await;
+    let one_at_a_time = |hub: &Hub, held| {
+        let luggage = Luggage { members: MEMBERS, ..luggage(&c, held, vec![]) };
+        let member = hub.bus.subscribe("t").group("g").from(Position::Earliest).max_in_flight(1);
+        member.bringing(luggage).open_by_id()
+    };
+    let mut members = Vec::new();
+    for _ in 0..MEMBERS {
+        let mut member = one_at_a_time(&a, vec![]).await.unwrap();
+        next(&mut member).await;
+        members.push(member);
+    }
+    let held: Vec<_> = members.iter().map(ById::held).collect();
+    cluster.clock.advance(300).await;
+    drop((a, members));
+    cluster.owned_by(&b, "g").await;
+    let mut other = b.member("t").await.unwrap();
+    let mut members = Vec::new();
+    for held in held {
+        // All of them take several times as long as a new owner waits for the first.
+        cluster.clock.advance(40).await;
+        assert_eq!(b.bus.group("t", "g").unwrap().reason, Some(hub_core::Reason::TakingOver));
+        members.push(one_at_a_time(&b, held).await.unwrap());
+    }
+    assert_eq!(consume(&mut other, 50).await, (101..=150).collect::<Vec<_>>(), "not what members hold");
+    assert_silent(&mut other).await;
+}
+
