@@ -106,6 +106,8 @@ pub struct Held {
     pub seq: u64,
     /// Which delivery the member has.
     pub attempt: u32,
+    /// The group's epoch when it was delivered. A seek raises it, and what was delivered before counts for nothing then.
+    pub epoch: u64,
     /// What is left of its time, if the member has asked for more than it usually has.
     pub left: Option<Millis>,
 }

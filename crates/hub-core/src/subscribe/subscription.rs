@@ -197,7 +197,7 @@ impl Subscription {
             Some(Place::Many(_, group)) => self.engine.find(&held.topic).and_then(|topic| topic.group(group)),
             None => None,
         };
-        group.into_iter().for_each(|group| group.ack_brought(self.id, held.seq, held.attempt));
+        group.into_iter().for_each(|group| group.ack_brought(self.id, held.seq, held.attempt, held.epoch));
     }
 
     fn set_paused(&self, paused: bool) {

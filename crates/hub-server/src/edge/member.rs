@@ -63,6 +63,8 @@ pub(crate) struct Given {
     pub event: Arc<Event>,
     pub attempt: u32,
     pub max_attempts: u32,
+    /// The group's epoch.
+    pub epoch: u64,
     /// What is left of its time to be acked.
     pub left: Millis,
 }
@@ -128,6 +130,7 @@ impl Member {
                             event: handed.event,
                             attempt: handed.attempt,
                             max_attempts: handed.max_attempts,
+                            epoch: handed.epoch,
                             left: ack_timeout,
                         };
                         return Poll::Ready(Ok(given));
@@ -140,6 +143,7 @@ impl Member {
                             event: came.event,
                             attempt: came.attempt,
                             max_attempts: came.max_attempts,
+                            epoch: came.epoch,
                             // What it took to come here is not worth a word.
                             left: if came.left + A_MOMENT >= ack_timeout { ack_timeout } else { came.left },
                         };

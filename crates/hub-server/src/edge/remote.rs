@@ -57,6 +57,7 @@ pub(super) struct Came {
     pub event: Arc<Event>,
     pub attempt: u32,
     pub max_attempts: u32,
+    pub epoch: u64,
     /// What is left of its time.
     pub left: Millis,
 }
@@ -110,10 +111,10 @@ impl Remote {
                 continue;
             }
             self.hand.add(held(&delivered), until);
-            let Delivered { event, attempt, max_attempts, .. } = delivered;
+            let Delivered { event, attempt, max_attempts, epoch, .. } = delivered;
             let left = until.duration_since(now).as_millis();
             let left = Millis::try_from(left).unwrap_or(Millis::MAX).max(1);
-            return Poll::Ready(Ok(Came { event: Arc::new(event), attempt, max_attempts, left }));
+            return Poll::Ready(Ok(Came { event: Arc::new(event), attempt, max_attempts, epoch, left }));
         }
         Poll::Pending
     }
@@ -364,6 +365,6 @@ impl Remote {
 }
 
 fn held(delivered: &Delivered) -> Held {
-    let Delivered { event, attempt, .. } = delivered;
-    Held { topic: event.topic().clone(), id: event.id(), seq: event.seq(), attempt: *attempt, left: None }
+    let &Delivered { ref event, attempt, epoch, .. } = delivered;
+    Held { topic: event.topic().clone(), id: event.id(), seq: event.seq(), attempt, epoch, left: None }
 }

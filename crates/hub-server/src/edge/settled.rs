@@ -67,7 +67,7 @@ mod tests {
 
     fn held(seq: u64) -> Held {
         let id = EventId::derived(&[&seq.to_be_bytes()]);
-        Held { topic: "t".parse().expect("a name"), id, seq, attempt: 1, left: None }
+        Held { topic: "t".parse().expect("a name"), id, seq, attempt: 1, epoch: 0, left: None }
     }
 
     #[tokio::test(start_paused = true)]

@@ -398,6 +398,48 @@ async fn a_member_that_comes_back_before_its_owner_came_by_what_it_brought_is_be
     assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 3);
 }
 #[tokio::test(start_paused = true)]
+async fn a_seek_is_not_undone_by_what_members_bring_to_the_next_owner() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=4).await;
+    let mut at_a = a.member_with("t", luggage(&b, vec![], vec![])).await.unwrap();
+    let handed = [next(&mut at_a).await, next(&mut at_a).await, next(&mut at_a).await, next(&mut at_a).await];
+    let (settled, held): (Vec<_>, Vec<_>) = at_a.held().into_iter().partition(|held| held.seq <= 2);
+    for done in &handed[..2] {
+        at_a.ack(done.event.id(), None).unwrap();
+    }
+    at_a.subscription().pause();
+    a.bus.set_cursor("t", "g", Position::Earliest).await.unwrap();
+    // The hub of the member has not heard of the seek.
+    drop((a, at_a));
+    cluster.owned_by(&b, "g").await;
+    let mut at_b = b.member_with("t", luggage(&b, held, settled)).await.unwrap();
+    // Nor does its user know which delivery this is about.
+    let _ = at_b.ack(handed[3].event.id(), Some(1));
+    assert_eq!(consume(&mut at_b, 4).await, [1, 2, 3, 4], "everything is to be read again");
+    assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_seek_is_not_undone_by_a_member_that_comes_back() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=3).await;
+    let mut member = a.member_with("t", luggage(&b, vec![], vec![])).await.unwrap();
+    for _ in 0..3 {
+        next(&mut member).await;
+    }
+    let before = member.held();
+    a.bus.set_cursor("t", "g", Position::Earliest).await.unwrap();
+    for _ in 0..3 {
+        next(&mut member).await;
+    }
+    // Its user has what was delivered before the seek, and acked the first; nothing that came since has arrived.
+    member.come_back(&before[1..], &before[..1]);
+    assert_eq!(consume(&mut member, 3).await, [1, 2, 3], "everything is to be read again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_owner_delivers_nothing_while_members_elsewhere_keep_reporting() {
     const MEMBERS: u32 = 100;
     let cluster = Cluster::new();

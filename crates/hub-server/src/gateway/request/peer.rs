@@ -119,20 +119,22 @@ fn events(name: &str, raw: &RawValue) -> Result<Vec<Held>> {
         seq: u64,
         attempt: u32,
         #[serde(default)]
+        epoch: u64,
+        #[serde(default)]
         left_ms: Option<u64>,
     }
     let parts = several(raw, BROUGHT).map_err(|found| list(name, raw, found, "events", BROUGHT))?;
     let mut last: Option<TopicName> = None;
     let mut event = |raw: &RawValue| {
-        let Written { topic, id, seq, attempt, left_ms: left } =
-            read(raw, name, "an array of {topic, id, seq, attempt, left_ms?}")?;
+        let Written { topic, id, seq, attempt, epoch, left_ms: left } =
+            read(raw, name, "an array of {topic, id, seq, attempt, epoch?, left_ms?}")?;
         // Most have the topic of the one before.
         let topic = match last.take().filter(|last| last.as_str() == topic) {
             Some(topic) => topic,
             None => TopicName::readable(&topic)?,
         };
         last = Some(topic.clone());
-        Ok(Held { topic, id, seq, attempt, left })
+        Ok(Held { topic, id, seq, attempt, epoch, left })
     };
     parts.into_iter().map(&mut event).collect()
 }
