@@ -8,6 +8,7 @@ use hub_proto::{GroupName, Result};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::{MutexGuard, Notify};
 
@@ -21,6 +22,10 @@ pub(crate) struct Saver {
     wake: Notify,
     /// One save at a time, so that what is saved never goes back.
     saving: tokio::sync::Mutex<()>,
+    /// Saves that were begun, that came to an end, and the last of them that succeeded.
+    begun: AtomicU64,
+    ended: AtomicU64,
+    succeeded: AtomicU64,
 }
 
 #[derive(Default)]
@@ -43,6 +48,23 @@ impl Saver {
     pub fn mark_subscription(&self, label: &str, group: &GroupName) {
         self.dirty.lock().subscriptions.insert((label.to_owned(), group.clone()));
         self.wake.notify_one();
+    }
+
+    /// Stands for all that groups have done by now. See [`is_saved`](Self::is_saved).
+    pub fn save_mark(&self) -> u64 {
+        self.begun.load(SeqCst)
+    }
+
+    /// Whether everything is saved that groups had done when this mark was made.
+    pub fn is_saved(&self, mark: u64) -> bool {
+        if self.succeeded.load(SeqCst) > mark {
+            // It began after the mark, and took everything that was unsaved.
+            return true;
+        }
+        let (ended, begun) = (self.ended.load(SeqCst), self.begun.load(SeqCst));
+        let is_clean = self.dirty.lock().groups.is_empty();
+        // Nothing is unsaved, and nothing was being saved while that was looked at.
+        is_clean && ended == begun && self.begun.load(SeqCst) == begun
     }
 
     /// Holds saves up: who deletes a group does it under this, or a save on its way would bring the group back.
@@ -72,6 +94,7 @@ impl Saver {
     /// Cancel safe: what is not known to be saved is saved again.
     pub async fn flush(&self, engine: &Arc<Engine>) -> Result<()> {
         let _turn = self.saving.lock().await;
+        let number = self.begun.fetch_add(1, SeqCst) + 1;
         let Dirty { groups, subscriptions } = std::mem::take(&mut *self.dirty.lock());
         let (mut records, mut epochs): (Vec<Record>, Vec<u64>) = Default::default();
         for (label, group) in &subscriptions {
@@ -82,8 +105,8 @@ impl Saver {
                 epochs.resize(records.len(), tenure.epoch());
             }
         }
-        let mut save =
-            Save { saver: self, groups: Vec::with_capacity(groups.len()), subscriptions, done: false };
+        let groups_saved = Vec::with_capacity(groups.len());
+        let mut save = Save { saver: self, number, groups: groups_saved, subscriptions, done: false };
         for group in groups {
             let (mut unsaved, state) = group.unsaved();
             records.append(&mut unsaved);
@@ -111,6 +134,7 @@ async fn write_in_parts(engine: &Arc<Engine>, mut records: Vec<Record>, mut epoc
 /// A save under way. However it ends, its groups hear of it.
 struct Save<'a> {
     saver: &'a Saver,
+    number: u64,
     groups: Vec<(Arc<Group>, GroupState)>,
     subscriptions: BTreeSet<(String, GroupName)>,
     done: bool,
@@ -125,5 +149,10 @@ impl Drop for Save<'_> {
             self.saver.dirty.lock().subscriptions.append(&mut self.subscriptions);
             self.saver.wake.notify_one();
         }
+        // Behind that: what was not saved is unsaved again.
+        if self.done {
+            self.saver.succeeded.store(self.number, SeqCst);
+        }
+        self.saver.ended.store(self.number, SeqCst);
     }
 }

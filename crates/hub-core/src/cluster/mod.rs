@@ -121,7 +121,7 @@ pub struct Luggage {
     pub members: u32,
     /// What the member has in hand.
     pub held: Vec<Held>,
-    /// What it acked lately: the owner before may not have saved that.
+    /// What it acked and the owner before may not have saved.
     pub settled: Vec<Held>,
 }
 

@@ -229,6 +229,17 @@ impl ById {
         here.or_else(|| self.brought.get(&id).map(|brought| brought.held.clone()))
     }
 
+    /// Stands for everything that was acked by now. See [`is_saved`](Self::is_saved).
+    pub fn save_mark(&self) -> u64 {
+        self.subscription.save_mark()
+    }
+
+    /// Whether everything is saved that was acked when this mark was made. Never so again once another hub has the group: what
+    /// was not saved by then has to be brought along.
+    pub fn is_saved(&self, mark: u64) -> bool {
+        self.subscription.is_saved(mark)
+    }
+
     /// The event `id` was handed out, but never reached the consumer: others may have it, and it counts as not delivered.
     pub fn unsent(&mut self, id: EventId, attempt: Option<u32>) -> Result<()> {
         self.settle(id, attempt, |held| held.group.unsent(held.lease))

@@ -4,6 +4,7 @@
 //! end of the subscription have to be seen. A user that is slow has the owner pause, and what waits for it too long is
 //! returned as never delivered, so nothing counts against an event that nobody saw.
 
+use super::confirm::Confirmer;
 use super::hand::Hand;
 use super::link::Trouble;
 use super::moving::Word;
@@ -20,6 +21,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
 /// When the connection has no room, it is tried again after this.
 const RETRY: Duration = Duration::from_millis(5);
@@ -47,6 +49,7 @@ pub(super) struct Remote {
     /// What could not be said yet, in its order.
     unsaid: VecDeque<(&'static str, Value)>,
     timer: Option<Pin<Box<Sleep>>>,
+    confirmer: Confirmer,
     /// Ends with this member: whoever waits for an answer need not wait any longer.
     over: CancellationToken,
     _over: DropGuard,
@@ -69,10 +72,13 @@ impl Remote {
         hand: Hand,
         most_bytes: usize,
         resting: bool,
+        tracker: TaskTracker,
     ) -> Self {
         let over = CancellationToken::new();
+        let name = deliveries.name().clone();
         Self {
-            name: deliveries.name().clone(),
+            confirmer: Confirmer::new(tracker, connection.clone(), name.clone(), over.clone()),
+            name,
             deliveries,
             connection,
             owner,
@@ -268,6 +274,16 @@ impl Remote {
             tracing::debug!(%error, "an ack was not sent");
         }
         Ok(held)
+    }
+
+    /// An ack with this number was said, here or on the way here.
+    pub fn acked(&self, number: u64) {
+        self.confirmer.sent(number);
+    }
+
+    /// All acks up to this number are saved.
+    pub fn saved(&self) -> u64 {
+        self.confirmer.saved()
     }
 
     pub fn nack(

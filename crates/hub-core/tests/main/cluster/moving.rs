@@ -397,6 +397,7 @@ async fn a_member_that_comes_back_before_its_owner_came_by_what_it_brought_is_be
     at_b.ack(held[0].id, Some(1)).unwrap();
     assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 3);
 }
+
 #[tokio::test(start_paused = true)]
 async fn a_seek_is_not_undone_by_what_members_bring_to_the_next_owner() {
     let cluster = Cluster::new();
@@ -472,3 +473,42 @@ async fn a_new_owner_delivers_nothing_while_members_elsewhere_keep_reporting() {
     assert_silent(&mut other).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_ack_counts_as_saved_when_the_store_has_it() {
+    let cluster = Cluster::new();
+    let a = cluster.hub().await;
+    a.publish("t", 1..=2).await;
+    let mut member = a.member("t").await.unwrap();
+    cluster.clock.advance(300).await;
+    assert_eq!(consume(&mut member, 1).await, [1]);
+    let mark = member.save_mark();
+    assert!(!member.is_saved(mark));
+    cluster.clock.advance(300).await;
+    assert!(member.is_saved(mark));
+    assert!(member.is_saved(member.save_mark()), "there is nothing to save");
+    a.store.script(|call| (call == "commit").then_some(Fault::Refuse));
+    assert_eq!(consume(&mut member, 1).await, [2]);
+    let mark = member.save_mark();
+    cluster.clock.advance(1_000).await;
+    assert!(!member.is_saved(mark));
+    a.store.heal();
+    cluster.clock.advance(1_000).await;
+    assert!(member.is_saved(mark));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ack_that_was_not_saved_before_the_group_was_lost_never_counts_as_saved() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=1).await;
+    let mut member = a.member("t").await.unwrap();
+    cluster.clock.advance(300).await;
+    a.cut_off();
+    assert_eq!(consume(&mut member, 1).await, [1]);
+    let mark = member.save_mark();
+    cluster.owned_by(&b, "g").await;
+    a.store.heal();
+    cluster.clock.advance(2_000).await;
+    assert_eq!(std::future::poll_fn(|cx| member.poll_ended(cx)).await.code, Code::NotOwner);
+    assert!(!member.is_saved(mark) && !member.is_saved(member.save_mark()));
+}

@@ -37,6 +37,8 @@ pub(crate) enum PeerRequest {
     Release(Name, Option<EventId>),
     /// Events that never reached the member.
     Return { of: Name, ids: super::Ids, attempt: Option<u32> },
+    /// Everything up to this ack was said before: which acks are saved?
+    Saved(Name, u64),
     /// Which topics a list has.
     List(Name),
     /// Places a group anew.
@@ -55,6 +57,10 @@ pub(super) fn operation(op: &str, fields: &Fields<'_>) -> Result<Option<PeerRequ
         }
         "RETURN" => {
             PeerRequest::Return { of: of_group(fields)?, ids: ids(fields)?, attempt: attempt(fields)? }
+        }
+        "SAVED" => {
+            let upto = read(required("upto", fields.upto)?, "upto", "a whole number")?;
+            PeerRequest::Saved(of_group(fields)?, upto)
         }
         "LIST" => PeerRequest::List(of_group(fields)?),
         "SEEK" => {
