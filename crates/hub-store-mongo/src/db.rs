@@ -1,5 +1,6 @@
 //! The database as the store uses it: five collections, and what every call to them says about concerns and time.
 
+use crate::calls::Calls;
 use crate::clock::SteadyClock;
 use crate::error::Trouble;
 use crate::options::{Names, Options};
@@ -35,6 +36,7 @@ pub struct Db {
     pub topics: Collection<Document>,
     pub dedupe: Collection<Document>,
     pub hubs: Collection<Document>,
+    pub calls: Calls,
     pub clock: SteadyClock,
     pub call_limit: Duration,
     pub commit_limit: Duration,
@@ -84,6 +86,7 @@ impl Db {
             hubs: database.collection(hubs),
             client,
             database,
+            calls: Calls::default(),
             clock: options.clock.clone(),
             call_limit: options.call_limit,
             commit_limit: options.commit_limit,
@@ -96,11 +99,16 @@ impl Db {
     }
 
     /// Waits for a call as long as any call may take.
-    pub async fn call<T>(
+    pub fn call<T>(
         &self,
         call: impl IntoFuture<Output = mongodb::error::Result<T>>,
-    ) -> Result<T, Trouble> {
-        within(self.call_limit, call).await
+    ) -> impl Future<Output = Result<T, Trouble>> {
+        self.calls.within(self.call_limit, call)
+    }
+
+    /// Gives the database up: nothing is under way when this is done.
+    pub async fn close(&self) {
+        self.calls.close(&self.client).await;
     }
 
     /// Waits for several calls as long as any one may take.

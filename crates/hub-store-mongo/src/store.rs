@@ -229,9 +229,7 @@ impl EventStore for MongoStore {
     fn close(&self) -> BoxFuture<'_, StoreResult<()>> {
         Box::pin(async move {
             self.inner.probe.stop();
-            let client = self.inner.db.client.clone();
-            // Connections are of no use any more; whether the server hears of it in time makes no difference.
-            let _ = tokio::time::timeout(self.inner.db.call_limit, client.shutdown().immediate(true)).await;
+            self.inner.db.close().await;
             Ok(())
         })
     }

@@ -126,6 +126,14 @@ impl Running {
         assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
     }
 
+    /// Waits for its end; answers everything that it has logged.
+    pub fn last_log(&mut self) -> &str {
+        self.ended();
+        // Its end closes the pipe, so everything that it wrote is there.
+        self.seen.extend(self.err.iter());
+        &self.seen
+    }
+
     /// Waits for its end.
     pub fn ended(&mut self) -> i32 {
         let deadline = Instant::now() + PATIENCE;
@@ -232,9 +240,7 @@ impl Hub {
     pub fn stop(mut self) -> String {
         self.process.signal("TERM");
         assert_eq!(self.process.ended(), 0, "{}", self.process.log());
-        // Its end closes the pipe, so everything that it wrote is there.
-        self.process.seen.extend(self.process.err.iter());
-        self.process.seen.clone()
+        self.process.last_log().to_owned()
     }
 }
 

@@ -179,4 +179,10 @@ pub trait OutboxStore: Send + Sync + 'static {
 
     /// Waits until there may be new rows, where the database can tell.
     fn news(&self) -> BoxFuture<'_, StoreResult<Woken>>;
+
+    /// Gives the database up: nothing is under way when this is done, and what is asked afterwards is refused. To be called once,
+    /// before the program ends.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }

@@ -114,4 +114,8 @@ impl OutboxStore for FaultyOutbox {
         show(id: &'a RowId) -> Option<Shown>;
         news() -> Woken;
     }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.inner.close()
+    }
 }

@@ -35,6 +35,7 @@ mod row;
 
 pub use connect::OutboxOptions;
 
+use crate::calls::Calls;
 use crate::error::{ConnectError, Trouble};
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
@@ -72,6 +73,7 @@ pub struct MongoOutbox {
     /// The record of who drains which slots.
     drainers: Collection<mongodb::bson::Document>,
     news: News,
+    calls: Calls,
     /// Whether the indexes may be missing.
     look_only: bool,
 }
@@ -84,7 +86,7 @@ impl MongoOutbox {
 
     /// Waits for a call, but not for ever.
     async fn call<T>(&self, call: impl IntoFuture<Output = mongodb::error::Result<T>>) -> Result<T, Trouble> {
-        crate::db::within(CALL_LIMIT, call).await
+        self.calls.within(CALL_LIMIT, call).await
     }
 }
 
@@ -126,5 +128,12 @@ impl OutboxStore for MongoOutbox {
         purge as remove_sent(age: Millis, limit: usize) -> u64;
         retry as retry_parked(ids: Option<&'a [RowId]>) -> u64;
         news as wait_for_news() -> Woken;
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.news.end().await;
+            self.calls.close(self.database.client()).await;
+        })
     }
 }

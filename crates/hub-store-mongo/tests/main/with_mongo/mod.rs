@@ -12,4 +12,5 @@ mod news;
 mod outbox;
 mod races;
 mod sharded;
+mod stopping;
 mod world;
