@@ -102,6 +102,7 @@ impl Engine {
     ) -> Arc<Self> {
         let started = (clock.wall(), clock.steady());
         let rules = RwLock::new(config.topics.clone());
+        let committer = Committer::new(config.queue_bytes, config.publish_timeout, store.lanes());
         let engine = Arc::new(Self {
             store,
             clock,
@@ -110,7 +111,7 @@ impl Engine {
             notes: Notes::default(),
             deletions: Deletions::default(),
             topics_in_flight: cluster.is_some().then(Arc::default),
-            committer: Committer::new(config.queue_bytes, config.publish_timeout),
+            committer,
             saver: Saver::default(),
             tails: Arc::new(TailBudget::new(config.tail_bytes)),
             config,
@@ -490,12 +491,13 @@ impl Engine {
     pub fn publish(self: &Arc<Self>, event: NewEvent) -> Result<Submission> {
         let (topic, draft) = self.draft(event, None)?;
         let now = self.clock.steady();
-        if let Some(room) = self.committer.try_room(draft.len()) {
+        if let Some(room) = self.committer.try_room(&topic, draft.len()) {
             return self.committer.publish(room, topic, draft, now).map(Submission::Queued);
         }
-        let engine = self.clone();
+        let (engine, event) = (self.clone(), (topic, draft));
         Ok(Submission::Crowded(Box::pin(async move {
-            let room = engine.committer.wait_for_room(draft.len()).await;
+            let room = engine.committer.wait_for_room(std::slice::from_ref(&event)).await;
+            let (topic, draft) = event;
             let room = room.map_err(|error| error.with_id(draft.id()))?;
             engine.committer.publish(room, topic, draft, now)
         })))

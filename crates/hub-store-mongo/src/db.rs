@@ -21,8 +21,9 @@ const WRITE_CONCERN: Duration = Duration::from_secs(10);
 /// How often servers are asked how they are, unless the address says. A primary that hangs is given up after this and
 /// [`CONNECTING`]; a driver's usual 10 s would leave no time for the next one before a publish has to be answered.
 const HEARTBEAT: Duration = Duration::from_secs(2);
-/// Topics that are written at once and groups that read at once each take a connection.
-const POOL: u32 = 64;
+/// Topics that are written at once and groups that read at once each take a connection; so do up to 64 topics whose shard does not
+/// answer.
+const POOL: u32 = 160;
 
 /// The collections. Cloning gives another handle.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! The port.
 
-use crate::append::Appender;
+use crate::append::{self, Appender};
 use crate::clean::{Cleaner, Purpose};
 use crate::connect;
 use crate::db::Db;
@@ -19,6 +19,7 @@ use hub_core::store::{
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A store in a database that other hubs may use at the same time. See the crate's documentation.
 ///
@@ -101,6 +102,7 @@ impl Inner {
     }
 
     async fn commit(&self, commit: Commit) -> Committed {
+        let began = Instant::now();
         let Commit { now, events, records, epochs } = commit;
         // A group cannot have seen what is not committed, so neither part waits for the other.
         let (events, records) =
@@ -110,7 +112,7 @@ impl Inner {
         let mut failed = failed.filter(|error| !matches!(error, StoreError::Fenced(_)));
         match failed.next() {
             Some(error) => {
-                self.health.commit_failed(error);
+                self.health.commit_failed(error, began);
                 if self.health.is_failing() {
                     self.probe.start(&self.db, &self.health);
                 }
@@ -132,8 +134,12 @@ impl EventStore for MongoStore {
         Box::pin(self.inner.commit(commit))
     }
 
-    fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
-        self.inner.appender.give_way()
+    fn lanes(&self) -> Option<usize> {
+        Some(append::AT_ONCE)
+    }
+
+    fn give_way<'a>(&'a self, topic: &'a TopicName) -> Option<BoxFuture<'a, ()>> {
+        self.inner.appender.give_way(topic)
     }
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {

@@ -344,7 +344,8 @@ pub trait CommitHere {
 /// - **Errors.** After [`StoreError::Unavailable`] the outcome of a write is unknown and nothing else changes: the next
 ///   call may succeed. A read that fails has no effect. Nothing that is damaged is ever answered as an event.
 ///
-/// All calls may be made concurrently, except `commit`: one at a time, [`commit_here`](CommitHere::commit_here) included. A
+/// All calls may be made concurrently, except `commit`: one at a time, [`commit_here`](CommitHere::commit_here) included, but for
+/// a store with [lanes](EventStore::lanes). A
 /// future that is dropped in mid-call leaves the outcome unknown, as an error does.
 pub trait EventStore: Send + Sync + 'static {
     /// What the store calls itself in logs.
@@ -358,9 +359,16 @@ pub trait EventStore: Send + Sync + 'static {
         None
     }
 
-    /// What to wait for before the next commit is gathered, so that another hub on the same store has its turn: what is
-    /// published meanwhile goes along. Asked before each [`commit`](EventStore::commit).
-    fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
+    /// How many commits are made at once, for a store that commits topics independently of each other. Each has the events of one
+    /// topic, or records; no topic is in two that overlap, and records are in one at a time. Topics that are held up may be
+    /// in 64 more. `None`: one commit at a time, with whatever waits.
+    fn lanes(&self) -> Option<usize> {
+        None
+    }
+
+    /// What to wait for before the next commit of a topic is gathered, so that another hub on the same store has its turn: what is
+    /// published meanwhile goes along. Asked before each [`commit`](EventStore::commit) of a store with [lanes](EventStore::lanes).
+    fn give_way<'a>(&'a self, _topic: &'a TopicName) -> Option<BoxFuture<'a, ()>> {
         None
     }
 

@@ -9,9 +9,11 @@ use crate::store::{
 use futures_core::future::BoxFuture;
 use hub_proto::{Event, EventId, Key, TopicName};
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// What goes wrong with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,18 @@ pub struct FaultyStore {
     lost: Arc<AtomicUsize>,
     /// What it says about itself instead of what `inner` says.
     health: Arc<Mutex<Option<Say>>>,
+    /// How many commits it takes at once, whatever `inner` says.
+    lanes: Option<Option<usize>>,
+    held: Arc<HeldTopics>,
+}
+
+/// Topics whose commits wait.
+#[derive(Default)]
+struct HeldTopics {
+    topics: Mutex<BTreeSet<TopicName>>,
+    /// Commits that wait.
+    waiting: AtomicUsize,
+    changed: Notify,
 }
 
 impl FaultyStore {
@@ -52,7 +66,57 @@ impl FaultyStore {
             witness: Arc::new(Mutex::new(witness)),
             lost: Arc::default(),
             health: Arc::default(),
+            lanes: None,
+            held: Arc::default(),
         }
+    }
+
+    /// The same, with so many [lanes](EventStore::lanes), whatever the one inside has.
+    #[must_use]
+    pub fn with_lanes(self, at_once: Option<usize>) -> Self {
+        Self { lanes: Some(at_once), ..self }
+    }
+
+    /// From now on commits with events of this topic wait for [`FaultyStore::release`], and take effect then.
+    pub fn hold(&self, topic: &TopicName) {
+        self.held.topics.lock().insert(topic.clone());
+    }
+
+    /// Commits of this topic wait no more.
+    pub fn release(&self, topic: &TopicName) {
+        self.held.topics.lock().remove(topic);
+        self.held.changed.notify_waiters();
+    }
+
+    /// Waits until so many commits wait for topics to be released.
+    pub async fn holds(&self, commits: usize) {
+        loop {
+            let changed = self.held.changed.notified();
+            if self.held.waiting.load(SeqCst) >= commits {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    async fn wait_for_release(&self, commit: &Commit) {
+        let is_held = || {
+            let held = self.held.topics.lock();
+            commit.events.iter().any(|draft| held.contains(draft.topic()))
+        };
+        if !is_held() {
+            return;
+        }
+        self.held.waiting.fetch_add(1, SeqCst);
+        self.held.changed.notify_waiters();
+        loop {
+            let changed = self.held.changed.notified();
+            if !is_held() {
+                break;
+            }
+            changed.await;
+        }
+        self.held.waiting.fetch_sub(1, SeqCst);
     }
 
     /// From now on `script` is asked about every call, by its name: `commit`, `load`, `read`, `bounds`, `seq_of`,
@@ -77,6 +141,7 @@ impl FaultyStore {
     }
 
     async fn commit_inner(&self, commit: Commit) -> Committed {
+        self.wait_for_release(&commit).await;
         let mut committed = self.inner.commit(commit).await;
         let mut witness = self.witness.lock();
         for appended in &committed.events {
@@ -154,8 +219,12 @@ impl EventStore for FaultyStore {
         }
     }
 
-    fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
-        self.inner.give_way()
+    fn lanes(&self) -> Option<usize> {
+        self.lanes.unwrap_or_else(|| self.inner.lanes())
+    }
+
+    fn give_way<'a>(&'a self, topic: &'a TopicName) -> Option<BoxFuture<'a, ()>> {
+        self.inner.give_way(topic)
     }
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {

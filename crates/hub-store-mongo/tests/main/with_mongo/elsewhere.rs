@@ -43,6 +43,10 @@ impl EventStore for Elsewhere {
         pass_on!(self, store => store.commit(commit))
     }
 
+    fn lanes(&self) -> Option<usize> {
+        self.0.lanes()
+    }
+
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {
         pass_on!(self, store => store.load())
     }
