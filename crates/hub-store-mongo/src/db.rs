@@ -3,7 +3,9 @@
 use crate::clock::SteadyClock;
 use crate::error::Trouble;
 use crate::options::{Names, Options};
-use mongodb::bson::{Document, RawDocumentBuf};
+use hub_proto::TopicName;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{
     ClientOptions, DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions,
     WriteConcern,
@@ -125,16 +127,35 @@ impl Db {
         Ok(Some(found))
     }
 
-    /// A session whose reads see everything that it has written, and everything that anybody had been told was written
-    /// when it began.
+    /// A session whose reads of everything but events see all that it has written, and all that anybody had been told was
+    /// written when it began.
     ///
     /// After an election the new primary may not know yet how far the old one had come, and answers a majority read
-    /// with less than it has. A write in the session, even one that changes nothing, comes behind all that was there.
+    /// with less than it has. A write in the session, even one that changes nothing, comes behind all that was there. That
+    /// holds for the shard that takes the write, so events have [`Db::fresh_session_of`] and [`Db::fresh_session_of_all`].
     pub async fn fresh_session(&self) -> Result<ClientSession, Trouble> {
         let mut session = self.call(self.client.start_session().causal_consistency(true)).await?;
-        let schema = mongodb::bson::doc! { "_id": crate::schema::SCHEMA };
-        let nothing = mongodb::bson::doc! { "$setOnInsert": { "version": crate::schema::VERSION } };
+        let schema = doc! { "_id": crate::schema::SCHEMA };
+        let nothing = doc! { "$setOnInsert": { "version": crate::schema::VERSION } };
         self.call(async { self.topics.update_one(schema, nothing).session(&mut session).await }).await?;
+        Ok(session)
+    }
+
+    /// The same for the events of one topic: the write goes to the shard that has them.
+    pub async fn fresh_session_of(&self, topic: &TopicName) -> Result<ClientSession, Trouble> {
+        let mut session = self.call(self.client.start_session().causal_consistency(true)).await?;
+        // No document has this `_id`, and nothing is inserted without an upsert.
+        let none = doc! { "topic": topic.as_str(), "_id": ObjectId::new() };
+        let nothing = doc! { "$setOnInsert": { "topic": topic.as_str() } };
+        self.call(async { self.events.update_one(none, nothing).session(&mut session).await }).await?;
+        Ok(session)
+    }
+
+    /// The same for everything: the write goes to every shard that has events.
+    pub async fn fresh_session_of_all(&self) -> Result<ClientSession, Trouble> {
+        let mut session = self.fresh_session().await?;
+        let (none, nothing) = (doc! { "_id": ObjectId::new() }, doc! { "$setOnInsert": { "none": true } });
+        self.call(async { self.events.update_many(none, nothing).session(&mut session).await }).await?;
         Ok(session)
     }
 

@@ -375,7 +375,8 @@ pub trait EventStore: Send + Sync + 'static {
     /// Reads what is stored about topics, groups and subscriptions.
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>>;
 
-    /// Events above `after` in ascending order, holes left out; empty at the end of the log.
+    /// Events above `after` in ascending order, holes left out; empty at the end of the log. Readers go on above what is not there,
+    /// so a store whose reads may lag behind its commits makes sure before it answers with nothing.
     fn read<'a>(
         &'a self,
         topic: &'a TopicName,

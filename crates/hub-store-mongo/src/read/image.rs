@@ -19,7 +19,7 @@ use mongodb::bson::{Document, doc};
 ///
 /// In a fresh session: a hub that starts after an election must not miss what was acknowledged before it.
 pub async fn image(db: &Db, deleted: &DeletedTopics) -> Result<(Image, Vec<(Address, Saved)>), Trouble> {
-    let mut session = db.fresh_session().await?;
+    let mut session = db.fresh_session_of_all().await?;
     let firsts = ends(db, &mut session, 1).await?;
     let lasts = ends(db, &mut session, -1).await?;
     let mut cleaned: HashMap<String, Cleaned, RandomState> = HashMap::default();

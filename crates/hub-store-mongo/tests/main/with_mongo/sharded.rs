@@ -1,8 +1,9 @@
 //! A sharded cluster: a topic lives on one shard, topics spread.
 
 use super::world::{
-    T0, World, append, assert_log_is, commit, draft, fresh_id, group, log, new, seqs, topic, write,
+    ALL, T0, World, append, assert_log_is, commit, draft, fresh_id, group, log, new, seqs, topic, write,
 };
+use futures_util::TryStreamExt;
 use hub_core::store::{Appended, CleanPolicy, EventStore, GroupRecord, Progress, Record, Shared};
 use hub_core::testkit::FaultyStore;
 use hub_core::{Bus, Config, GroupOptions};
@@ -44,6 +45,16 @@ impl Cluster {
         client.database(self.world.database.name())
     }
 
+    /// What a shard was asked, as far as it fits a filter, since its profiler was switched on.
+    async fn asked(&self, shard: usize, filter: Document) -> Vec<Document> {
+        let asked = self.shard(shard).await.collection::<Document>("system.profile");
+        asked.find(filter).await.unwrap().try_collect().await.unwrap()
+    }
+
+    async fn profile(&self) {
+        for shard in 0..2 {
+            self.shard(shard).await.run_command(doc! { "profile": 2 }).await.unwrap();
+        }
     }
 
     async fn admin(&self, command: Document) -> hub_testbed::mongodb::error::Result<Document> {
@@ -231,6 +242,29 @@ async fn publishes_to_one_shard_go_on_while_the_other_is_frozen() {
     assert_eq!(bus.publish("z", json!(4)).await.unwrap().seq, 5);
     assert_eq!(seqs(&log(&store, "z").await), [1, 2, 3, 4, 5]);
     bus.stop().await.unwrap();
+}
+
+/// A shard that has just elected a primary may answer with less than was acknowledged, whatever the other shards know.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_read_is_proven_on_the_shard_that_has_the_topic() {
+    let cluster = Cluster::start_spread().await;
+    let store = cluster.world.store().await;
+    append(&store, vec![draft("a", "1"), draft("z", "1")]).await;
+    cluster.profile().await;
+    for (shard, name) in ["a", "z"].into_iter().enumerate() {
+        assert!(store.read(&topic(name), 1, ALL).await.unwrap().is_empty());
+        let proof = doc! { "ns": cluster.events(), "op": "update" };
+        assert_eq!(cluster.asked(shard, proof).await.len(), 1, "shard {shard}");
+        let behind =
+            doc! { "ns": cluster.events(), "command.readConcern.afterClusterTime": { "$exists": true } };
+        assert!(!cluster.asked(shard, behind).await.is_empty(), "the end is read behind it");
+    }
+    // A hub that starts makes sure of all shards.
+    store.load().await.unwrap();
+    for shard in 0..2 {
+        let proof = doc! { "ns": cluster.events(), "op": "update" };
+        assert_eq!(cluster.asked(shard, proof).await.len(), 2, "shard {shard}");
+    }
 }
 
 /// The figures of ADR 13: publishes to topics on one shard while the other is frozen for 12 s, without lanes and with them.
