@@ -328,18 +328,23 @@ impl Committer {
         self.send_later(drafts, now).await.await
     }
 
-    /// Makes groups or subscriptions durable: all of them, or an error. See [`Commit::epochs`].
-    pub async fn write(&self, records: Vec<Record>, epochs: Vec<u64>, now: Millis) -> Result<()> {
+    /// Makes groups or subscriptions durable; each has a result of its own. See [`Commit::epochs`].
+    pub async fn write(&self, records: Vec<Record>, epochs: Vec<u64>, now: Millis) -> Vec<Result<()>> {
         let (reply, answer) = oneshot::channel();
         let more = records.len();
         let add = |batch: &mut Batch, _: Room| batch.add_records(now, records, epochs, reply);
-        self.enqueue(None, more, Room::default(), add)?;
+        if let Err(error) = self.enqueue(None, more, Room::default(), add) {
+            return vec![Err(error); more];
+        }
         self.nudge();
+        let told = |result| match result {
+            Ok(()) => Ok(()),
+            Err(StoreError::Fenced(group)) => Err(crate::cluster::not_owner(&group)),
+            Err(error) => Err(Error::unavailable(error.to_string())),
+        };
         match answer.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(StoreError::Fenced(group))) => Err(crate::cluster::not_owner(&group)),
-            Ok(Err(error)) => Err(Error::unavailable(error.to_string())),
-            Err(_) => Err(stopped()),
+            Ok(results) => results.into_iter().map(told).collect(),
+            Err(_) => vec![Err(stopped()); more],
         }
     }
 

@@ -203,9 +203,15 @@ impl Engine {
 
     /// The same, for those who know the epoch of each.
     pub async fn write_under(self: &Arc<Self>, records: Vec<Record>, epochs: Vec<u64>) -> Result<()> {
+        self.write_each(records, epochs).await.into_iter().collect()
+    }
+
+    /// The same, with a result of its own for each.
+    pub async fn write_each(self: &Arc<Self>, records: Vec<Record>, epochs: Vec<u64>) -> Vec<Result<()>> {
         let written = self.committer.write(records, epochs, self.clock.steady()).await;
+        let is_lost = |result: &Result<()>| result.as_ref().is_err_and(|error| error.code == Code::NotOwner);
         if let Some(cluster) = &self.cluster
-            && written.as_ref().is_err_and(|error| error.code == Code::NotOwner)
+            && written.iter().any(is_lost)
         {
             // Some of it is not ours any more: find out what.
             if let Err(error) = cluster.verify(self).await {

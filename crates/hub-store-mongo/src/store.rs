@@ -10,12 +10,12 @@ use crate::groups::GroupWriter;
 use crate::health::HealthBoard;
 use crate::options::Options;
 use crate::probe::Probe;
-use crate::read::{self, Reader};
+use crate::read::{self, FoundGroups, Reader};
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
 use hub_core::store::{
     Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, EventStore, Health, Image, ReadLimit,
-    SharedStore, StoreError, StoreResult,
+    SharedStore, StoreError, StoreResult, StoredGroup, SubscriptionRecord,
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use std::sync::Arc;
@@ -93,6 +93,18 @@ impl Inner {
         self.noted(answer)
     }
 
+    /// Takes over groups that were read.
+    pub fn learn(&self, found: FoundGroups) -> (Vec<StoredGroup>, Vec<SubscriptionRecord>) {
+        self.note_damage(&found.damaged);
+        self.groups.learn(found.saved);
+        (found.groups, found.subscriptions)
+    }
+
+    /// Notes documents that cannot be read. The others are served all the same.
+    pub fn note_damage(&self, damaged: &[StoreError]) {
+        damaged.iter().for_each(|error| self.health.failed(error));
+    }
+
     async fn delete(&self, topic: &TopicName, upto: u64, ids_since: Millis) -> Result<Deleted, Trouble> {
         let removed = deleted::mark(&self.db, topic, upto).await?;
         self.deleted.learn(topic, upto);
@@ -144,8 +156,9 @@ impl EventStore for MongoStore {
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {
         Box::pin(async move {
-            let (image, saved) = self.inner.noted(read::image(&self.inner.db, &self.inner.deleted).await)?;
-            self.inner.groups.learn(saved);
+            let read = read::image(&self.inner.db, &self.inner.deleted).await;
+            let (mut image, found) = self.inner.noted(read)?;
+            (image.groups, image.subscriptions) = self.inner.learn(found);
             Ok(image)
         })
     }

@@ -25,7 +25,7 @@ pub struct Answer {
 pub enum Asker {
     Event(EventId, Option<oneshot::Sender<Result<Receipt>>>),
     Events(Vec<EventId>, Option<Reply>),
-    Records(usize, Option<oneshot::Sender<StoreResult<()>>>),
+    Records(usize, Option<oneshot::Sender<Vec<StoreResult<()>>>>),
 }
 
 /// Where the receipts of several events go.
@@ -115,7 +115,9 @@ impl Answer {
                     reply.send(ids.iter().map(|&id| Err(unknown(id))).collect());
                 }
             }
-            Asker::Records(_, reply) => drop(reply.take().map(|reply| reply.send(Err(error.clone())))),
+            Asker::Records(count, reply) => {
+                drop(reply.take().map(|reply| reply.send(vec![Err(error.clone()); *count])));
+            }
         }
     }
 }
@@ -212,7 +214,7 @@ pub fn reply(
         let rest = places.len() - to.events();
         match to {
             Asker::Records(count, reply) => {
-                let told = records.split_off(records.len() - count).into_iter().collect();
+                let told = records.split_off(records.len() - count);
                 drop(reply.map(|reply| reply.send(told)));
             }
             to if places[rest..].iter().any(has_twin) => {
@@ -282,8 +284,8 @@ mod tests {
         let mut second = second.try_recv().unwrap();
         assert_eq!(second.remove(1).unwrap_err().id, Some(id(3)));
         assert_eq!(seq(second.remove(0)), Ok((id(2), 12)));
-        assert!(third.try_recv().unwrap().is_ok());
-        assert!(fourth.try_recv().unwrap().is_err());
+        assert_eq!(third.try_recv().unwrap(), [Ok(()), Ok(())]);
+        assert!(fourth.try_recv().unwrap()[0].is_err());
         assert_eq!(seq(fifth.try_recv().unwrap()), Ok((id(4), 14)));
     }
 
@@ -298,8 +300,8 @@ mod tests {
             answer(Asker::Records(1, Some(four))),
         ];
         reply(answers, vec![place(1)], vec![Ok(())]);
-        assert!(third.try_recv().unwrap().is_ok());
-        assert!(fourth.try_recv().unwrap().is_err());
+        assert!(third.try_recv().unwrap()[0].is_ok());
+        assert!(fourth.try_recv().unwrap()[0].is_err());
         assert_eq!(first.try_recv().unwrap().unwrap().seq, 1);
         let error = second.try_recv().unwrap().unwrap_err();
         assert_eq!((error.code, error.id), (hub_proto::Code::Internal, Some(id(2))));

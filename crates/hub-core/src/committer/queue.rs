@@ -183,7 +183,7 @@ impl Batch {
         since: Millis,
         mut records: Vec<Record>,
         mut epochs: Vec<u64>,
-        reply: oneshot::Sender<StoreResult<()>>,
+        reply: oneshot::Sender<Vec<StoreResult<()>>>,
     ) {
         self.add(since, Asker::Records(records.len(), Some(reply)), Room::default(), None);
         self.commit.records.append(&mut records);
@@ -274,7 +274,7 @@ mod tests {
             answer
         }
 
-        fn record(&mut self, since: Millis, epochs: Vec<u64>) -> oneshot::Receiver<StoreResult<()>> {
+        fn record(&mut self, since: Millis, epochs: Vec<u64>) -> oneshot::Receiver<Vec<StoreResult<()>>> {
             let (reply, answer) = oneshot::channel();
             let record = Record::GroupGone(self.topic.name.clone(), "g".parse().unwrap());
             self.queue.batch(1, 0).add_records(since, vec![record], epochs, reply);
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(line.room.available_permits(), all - 17, "there is room for others");
         assert!(late.0.try_recv().unwrap().is_err());
         assert_eq!(late.1.try_recv().unwrap().len(), 2);
-        assert!(late.2.try_recv().unwrap().is_err());
+        assert!(late.2.try_recv().unwrap()[0].is_err());
         assert!(first.try_recv().is_err(), "not answered yet");
         let batch = line.queue.take().unwrap();
         assert_eq!((numbers(&batch), batch.commit.records.len()), (vec![4, 5, 6], 1));

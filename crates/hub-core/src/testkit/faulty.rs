@@ -4,7 +4,7 @@ use super::faulty_shared::FaultyShared;
 use crate::Millis;
 use crate::store::{
     Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, EventStore, Health, Image, ReadLimit,
-    SharedStore, StoreError, StoreResult,
+    Record, SharedStore, StoreError, StoreResult,
 };
 use futures_core::future::BoxFuture;
 use hub_proto::{Event, EventId, Key, TopicName};
@@ -30,6 +30,7 @@ pub enum Fault {
 
 type Script = Box<dyn FnMut(&str) -> Option<Fault> + Send>;
 type Witness = Box<dyn FnMut(&Arc<Event>) + Send>;
+type Refuse = Box<dyn FnMut(&Record) -> bool + Send>;
 type Say = Box<dyn FnMut() -> Health + Send>;
 
 /// A store in which a script decides, call by call, what goes wrong. Clones share the script.
@@ -45,6 +46,7 @@ pub struct FaultyStore {
     /// How many commits it takes at once, whatever `inner` says.
     lanes: Option<Option<usize>>,
     held: Arc<HeldTopics>,
+    refuse: Arc<Mutex<Option<Refuse>>>,
 }
 
 /// Topics whose commits wait.
@@ -68,6 +70,7 @@ impl FaultyStore {
             health: Arc::default(),
             lanes: None,
             held: Arc::default(),
+            refuse: Arc::default(),
         }
     }
 
@@ -140,9 +143,33 @@ impl FaultyStore {
         *self.health.lock() = Some(Box::new(say));
     }
 
-    async fn commit_inner(&self, commit: Commit) -> Committed {
+    /// From now on records for which `refuse` says so are refused; the others of the same commit are not.
+    pub fn refuse_records(&self, refuse: impl FnMut(&Record) -> bool + Send + 'static) {
+        *self.refuse.lock() = Some(Box::new(refuse));
+    }
+
+    /// Takes out the records that are refused. Answers which ones.
+    fn refuse(&self, commit: &mut Commit) -> Vec<usize> {
+        let mut refused = Vec::new();
+        if let Some(refuse) = &mut *self.refuse.lock() {
+            refused = (0..commit.records.len()).filter(|&at| refuse(&commit.records[at])).collect();
+        }
+        for &at in refused.iter().rev() {
+            commit.records.remove(at);
+            if at < commit.epochs.len() {
+                commit.epochs.remove(at);
+            }
+        }
+        refused
+    }
+
+    async fn commit_inner(&self, mut commit: Commit) -> Committed {
         self.wait_for_release(&commit).await;
+        let refused = self.refuse(&mut commit);
         let mut committed = self.inner.commit(commit).await;
+        for at in refused {
+            committed.records.insert(at, Err(failure("commit")));
+        }
         let mut witness = self.witness.lock();
         for appended in &committed.events {
             if let Ok(Appended::New { event, .. }) = appended {
@@ -161,6 +188,7 @@ impl FaultyStore {
     pub fn heal(&self) {
         self.script(|_| None);
         *self.health.lock() = None;
+        *self.refuse.lock() = None;
     }
 
     pub(super) fn fault(&self, call: &str) -> Option<Fault> {

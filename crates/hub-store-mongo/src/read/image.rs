@@ -10,7 +10,7 @@ use crate::topics::{Cleaned, number};
 use foldhash::fast::RandomState;
 use futures_util::TryStreamExt;
 use hashbrown::HashMap;
-use hub_core::store::{Image, StoredGroup, SubscriptionRecord};
+use hub_core::store::{Image, StoreError, StoreResult, StoredGroup, SubscriptionRecord};
 use hub_proto::TopicName;
 use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
@@ -18,7 +18,7 @@ use mongodb::bson::{Document, doc};
 /// Reads what is stored about topics, groups and subscriptions, and what later saves are based on.
 ///
 /// In a fresh session: a hub that starts after an election must not miss what was acknowledged before it.
-pub async fn image(db: &Db, deleted: &DeletedTopics) -> Result<(Image, Vec<(Address, Saved)>), Trouble> {
+pub async fn image(db: &Db, deleted: &DeletedTopics) -> Result<(Image, FoundGroups), Trouble> {
     let mut session = db.fresh_session_of_all().await?;
     let firsts = ends(db, &mut session, 1).await?;
     let lasts = ends(db, &mut session, -1).await?;
@@ -44,9 +44,39 @@ pub async fn image(db: &Db, deleted: &DeletedTopics) -> Result<(Image, Vec<(Addr
         image.topics.push((topic, bounds));
     }
     let everything = doc! { "group": { "$exists": true } };
-    let (groups, subscriptions, saved) = groups_in(db, &mut session, everything).await?;
-    (image.groups, image.subscriptions) = (groups, subscriptions);
-    Ok((image, saved))
+    Ok((image, groups_in(db, &mut session, everything).await?))
+}
+
+/// Groups and subscriptions that were found.
+#[derive(Default)]
+pub struct FoundGroups {
+    pub groups: Vec<StoredGroup>,
+    pub subscriptions: Vec<SubscriptionRecord>,
+    /// What later saves are based on.
+    pub saved: Vec<(Address, Saved)>,
+    /// Documents that cannot be read. They are left as they are, and do not keep others from being served.
+    pub damaged: Vec<StoreError>,
+}
+
+impl FoundGroups {
+    fn add(&mut self, document: &Document) -> StoreResult<()> {
+        match groups::kind_of(document) {
+            Kind::Group => {
+                let (group, saved) = (groups::stored_group(document)?, groups::saved(document)?);
+                let address = Address::Group(group.record.topic.clone(), group.record.name.clone());
+                self.saved.push((address, saved));
+                self.groups.push(group);
+            }
+            Kind::Subscription => {
+                let (record, saved) = (groups::stored_subscription(document)?, groups::saved(document)?);
+                let address = Address::Subscription(record.label.clone(), record.group.clone());
+                self.saved.push((address, saved));
+                self.subscriptions.push(record);
+            }
+            Kind::Name => {}
+        }
+        Ok(())
+    }
 }
 
 /// The groups and subscriptions that a filter finds.
@@ -54,27 +84,15 @@ pub async fn groups_in(
     db: &Db,
     session: &mut ClientSession,
     filter: Document,
-) -> Result<(Vec<StoredGroup>, Vec<SubscriptionRecord>, Vec<(Address, Saved)>), Trouble> {
-    let (mut groups, mut subscriptions, mut saved) = (Vec::new(), Vec::new(), Vec::new());
+) -> Result<FoundGroups, Trouble> {
+    let mut found = FoundGroups::default();
     let mut cursor = db.call(async { db.groups.find(filter).session(&mut *session).await }).await?;
     while let Some(document) = db.advance(&mut cursor, session).await? {
-        match groups::kind_of(&document) {
-            Kind::Group => {
-                let group = groups::stored_group(&document)?;
-                let address = Address::Group(group.record.topic.clone(), group.record.name.clone());
-                saved.push((address, groups::saved(&document)?));
-                groups.push(group);
-            }
-            Kind::Subscription => {
-                let record = groups::stored_subscription(&document)?;
-                let address = Address::Subscription(record.label.clone(), record.group.clone());
-                saved.push((address, groups::saved(&document)?));
-                subscriptions.push(record);
-            }
-            Kind::Name => {}
+        if let Err(error) = found.add(&document) {
+            found.damaged.push(error);
         }
     }
-    Ok((groups, subscriptions, saved))
+    Ok(found)
 }
 
 /// The highest seq of each of some topics, or of all.

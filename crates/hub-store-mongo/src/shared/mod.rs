@@ -82,9 +82,8 @@ impl Shared for MongoStore {
 
     fn estate<'a>(&'a self, group: &'a str, epoch: u64) -> BoxFuture<'a, StoreResult<Estate>> {
         Box::pin(async move {
-            let (groups, subscriptions, saved) =
-                self.inner.noted_write(owners::estate(&self.inner.db, group, epoch).await)?;
-            self.inner.groups.learn(saved);
+            let found = self.inner.noted_write(owners::estate(&self.inner.db, group, epoch).await)?;
+            let (groups, subscriptions) = self.inner.learn(found);
             Ok(Estate { groups, subscriptions })
         })
     }
@@ -103,7 +102,9 @@ impl Shared for MongoStore {
                 let mut session = db.call(db.client.start_session()).await?;
                 read::groups_in(db, &mut session, filter).await
             };
-            Ok(self.inner.noted(found.await)?.0)
+            let found = self.inner.noted(found.await)?;
+            self.inner.note_damage(&found.damaged);
+            Ok(found.groups)
         })
     }
 

@@ -4,11 +4,11 @@ use super::{held, hub_bson, hub_in};
 use crate::db::{Db, durable};
 use crate::document::signed;
 use crate::error::Trouble;
-use crate::groups::{Address, Saved, name_id};
-use crate::read;
+use crate::groups::name_id;
+use crate::read::{self, FoundGroups};
 use crate::topics::number;
 use futures_util::TryStreamExt;
-use hub_core::store::{Claim, HubId, Ownership, StoreError, StoreResult, StoredGroup, SubscriptionRecord};
+use hub_core::store::{Claim, HubId, Ownership, StoreError, StoreResult};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::{ErrorKind, WriteFailure};
 use mongodb::options::{ReadConcern, ReturnDocument, UpdateOneModel};
@@ -97,14 +97,11 @@ pub async fn release(db: &Db, names: &[(String, u64)]) -> Result<(), Trouble> {
     db.call(db.client.bulk_write(models).ordered(false).write_concern(durable())).await.map(drop)
 }
 
-/// What belongs to a group name, and what its later saves are based on.
-pub type Everything = (Vec<StoredGroup>, Vec<SubscriptionRecord>, Vec<(Address, Saved)>);
-
 /// Raises the fence of a group name, then those of its documents, then reads those that have it.
 ///
 /// A document that the last owner makes in between has the old fence. It is not in the estate, and that owner takes it away
 /// again when it sees the name's fence.
-pub async fn estate(db: &Db, group: &str, epoch: u64) -> Result<Everything, Trouble> {
+pub async fn estate(db: &Db, group: &str, epoch: u64) -> Result<FoundGroups, Trouble> {
     let fence = signed(epoch);
     let mut session = db.call(db.client.start_session().causal_consistency(true)).await?;
     let new = doc! { "name": group, "epoch": 0_i64, "edges": [] };
