@@ -179,6 +179,8 @@ impl GroupWriter {
     }
 
     /// Reads what is not known yet.
+    ///
+    /// In a fresh session: what is not found is taken not to be there, and then its progress counts as saved.
     async fn load(&self, wave: &[Wanted]) -> Result<Loaded, Trouble> {
         let unknown: Vec<&Wanted> = {
             let known = self.known.lock();
@@ -192,7 +194,12 @@ impl GroupWriter {
         names.sort_unstable();
         names.dedup();
         ids.extend(names.iter().map(|name| Bson::from(name_id(name))));
-        let found = self.find(ids).await?;
+        let mut session = self.db.fresh_session().await?;
+        let find = async {
+            let mut found = self.db.groups.find(doc! { "_id": { "$in": ids } }).session(&mut session).await?;
+            found.stream(&mut session).try_collect::<Vec<_>>().await
+        };
+        let found = self.db.call(find).await?;
         let mut by_id: HashMap<String, &Document, RandomState> = HashMap::default();
         for document in &found {
             if let Ok(id) = document.get_document("_id") {

@@ -4,7 +4,7 @@ use super::world::{ALL, Hands, T0, World, append, commit, draft, group, keyed, t
 use hub_core::GroupOptions;
 use hub_core::store::{EventStore, GroupRecord, Progress, Record, Shared, StoreError};
 use hub_store_mongo::{MongoStore, Options};
-use hub_testbed::mongodb::bson::doc;
+use hub_testbed::mongodb::bson::{Document, doc};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_that_is_missing_is_said_aloud() {
@@ -165,4 +165,21 @@ async fn a_group_that_the_collection_refuses_does_not_keep_the_others_from_being
     assert!(matches!(&written[1], Err(StoreError::Unavailable(why)) if why.contains("121")), "{written:?}");
     assert!(written[0].is_ok() && written[2].is_ok(), "{written:?}");
     assert_eq!(floors(&store).await, [("a".into(), 0), ("c".into(), 0)]);
+}
+
+/// Progress of a group that is not there counts as saved, and a primary that was just elected may not find what is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_save_is_based_on_is_read_behind_all_that_was_acknowledged() {
+    let world = World::new().await;
+    assert!(write(&world.store().await, 1, vec![record("a", GroupOptions::default())]).await[0].is_ok());
+    let store = world.store().await;
+    world.db.run_command(doc! { "profile": 2 }).await.unwrap();
+    assert!(write(&store, 1, vec![progress("a", 7)]).await[0].is_ok());
+    world.db.run_command(doc! { "profile": 0 }).await.unwrap();
+    let ns = format!("{}.groups", world.database.name());
+    let profile = world.db.collection::<Document>("system.profile");
+    let reads = profile.count_documents(doc! { "ns": &ns, "command.find": "groups" }).await.unwrap();
+    let behind = doc! { "ns": &ns, "command.find": "groups", "command.readConcern.afterClusterTime": { "$exists": true } };
+    assert_eq!((reads, profile.count_documents(behind).await.unwrap()), (1, 1));
+    assert_eq!(floors(&store).await, [("a".into(), 7)]);
 }
