@@ -405,5 +405,5 @@ fn clean_now(
         pipeline.commit(batch, help)?;
         desk.hand_over(Job::Tidy);
     }
-    Ok(Cleaned { removed, bounds: topic.state.lock().bounds() })
+    Ok(Cleaned { removed, bounds: topic.state.lock().bounds(), is_partial: false })
 }

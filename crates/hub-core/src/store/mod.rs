@@ -287,6 +287,8 @@ pub struct Cleaned {
     pub removed: u64,
     /// The extent afterwards.
     pub bounds: Bounds,
+    /// More is to be removed: call again soon, also if nothing has changed.
+    pub is_partial: bool,
 }
 
 /// What [`EventStore::delete`] did.
