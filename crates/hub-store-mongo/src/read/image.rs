@@ -15,6 +15,9 @@ use hub_proto::TopicName;
 use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 
+/// Names in one question: a message has 48 MB at most, a document 16.
+pub const NAMES: usize = 10_000;
+
 /// Reads what is stored about topics, groups and subscriptions, and what later saves are based on.
 ///
 /// In a fresh session: a hub that starts after an election must not miss what was acknowledged before it.
@@ -97,12 +100,17 @@ pub async fn groups_in(
 
 /// The highest seq of each of some topics, or of all.
 pub async fn tails(db: &Db, of: Option<&[TopicName]>) -> Result<Vec<(TopicName, u64)>, Trouble> {
-    let of = of.map(|topics| topics.iter().map(|topic| topic.as_str()).collect::<Vec<_>>());
-    let mut pipeline = Vec::new();
-    if let Some(of) = of {
-        pipeline.push(doc! { "$match": { "topic": { "$in": of } } });
+    let Some(of) = of else { return tails_of(db, None).await };
+    let mut tails = Vec::new();
+    for of in of.chunks(NAMES) {
+        let of = of.iter().map(|topic| topic.as_str()).collect::<Vec<_>>();
+        tails.append(&mut tails_of(db, Some(doc! { "$match": { "topic": { "$in": of } } })).await?);
     }
-    pipeline.extend(one_per_topic(-1));
+    Ok(tails)
+}
+
+async fn tails_of(db: &Db, which: Option<Document>) -> Result<Vec<(TopicName, u64)>, Trouble> {
+    let pipeline = which.into_iter().chain(one_per_topic(-1));
     let found = async { db.events.aggregate(pipeline).await?.try_collect::<Vec<Document>>().await };
     let found = db.call(found).await?;
     found.iter().map(|found| Ok((topic_in(found)?, number(found, "seq")))).collect()

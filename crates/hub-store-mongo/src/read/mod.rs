@@ -9,7 +9,7 @@ mod image;
 mod newest;
 
 pub use extent::{bounds, first, seq_before, seq_of};
-pub use image::{FoundGroups, groups_in, image, tails};
+pub use image::{FoundGroups, NAMES, groups_in, image, tails};
 pub use newest::{newest, page};
 
 use crate::append::topic::read_tail;

@@ -90,21 +90,26 @@ impl Shared for MongoStore {
 
     fn groups<'a>(&'a self, topics: Option<&'a [TopicName]>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>> {
         Box::pin(async move {
-            let filter = match topics {
-                Some(topics) => {
-                    let names: Vec<&str> = topics.iter().map(TopicName::as_str).collect();
-                    doc! { "topic": { "$in": names } }
-                }
-                None => doc! { "_id.topic": { "$exists": true } },
+            let some = |topics: &[TopicName]| {
+                let names: Vec<&str> = topics.iter().map(TopicName::as_str).collect();
+                doc! { "topic": { "$in": names } }
+            };
+            let filters: Vec<Document> = match topics {
+                Some(topics) => topics.chunks(read::NAMES).map(some).collect(),
+                None => vec![doc! { "_id.topic": { "$exists": true } }],
             };
             let db = &self.inner.db;
-            let found = async {
-                let mut session = db.call(db.client.start_session()).await?;
-                read::groups_in(db, &mut session, filter).await
-            };
-            let found = self.inner.noted(found.await)?;
-            self.inner.note_damage(&found.damaged);
-            Ok(found.groups)
+            let mut groups = Vec::new();
+            for filter in filters {
+                let found = async {
+                    let mut session = db.call(db.client.start_session()).await?;
+                    read::groups_in(db, &mut session, filter).await
+                };
+                let found = self.inner.noted(found.await)?;
+                self.inner.note_damage(&found.damaged);
+                groups.extend(found.groups);
+            }
+            Ok(groups)
         })
     }
 

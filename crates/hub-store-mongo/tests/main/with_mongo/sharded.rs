@@ -267,6 +267,33 @@ async fn an_empty_read_is_proven_on_the_shard_that_has_the_topic() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_ends_of_topics_are_found_without_walking_their_logs() {
+    let cluster = Cluster::start_spread().await;
+    let store = cluster.world.store().await;
+    let names: Vec<String> = (0..10).flat_map(|n| [format!("a{n}"), format!("z{n}")]).collect();
+    for name in &names {
+        append(&store, (0..300).map(|n| draft(name, &n.to_string())).collect()).await;
+    }
+    cluster.profile().await;
+    let all = store.tails(None).await.unwrap();
+    assert_eq!(all.len(), 20);
+    let some: Vec<_> = names.iter().take(15).map(|name| topic(name)).collect();
+    let some = store.tails(Some(&some)).await.unwrap();
+    assert_eq!(some.len(), 15);
+    assert!(all.iter().chain(&some).all(|(_, seq)| *seq == 300));
+    store.load().await.unwrap();
+    for shard in 0..2 {
+        let asked =
+            cluster.asked(shard, doc! { "ns": cluster.events(), "command.aggregate": "events" }).await;
+        assert!(asked.len() >= 4, "{asked:?}");
+        for asked in asked {
+            let looked_at = asked.get_i32("docsExamined").unwrap();
+            assert!(looked_at <= 20, "{looked_at} of 3000 records: {asked}");
+        }
+    }
+}
+
 /// The figures of ADR 13: publishes to topics on one shard while the other is frozen for 12 s, without lanes and with them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "prints figures, takes a minute"]
