@@ -159,7 +159,7 @@ impl OutboxStore for SqliteOutbox {
                 .bind(&*claim.worker)
                 .bind(number_of(claim))
                 .bind(span(lease));
-            read(&self.db.change(query).await?, claimed)
+            read(&self.db.change_synced(query).await?, claimed)
         })
     }
 
