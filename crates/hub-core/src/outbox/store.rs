@@ -131,12 +131,14 @@ pub trait OutboxStore: Send + Sync + 'static {
         limit: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Arc<str>>>>;
 
-    /// Claims those of these rows that are still fresh or due, for a time.
+    /// Claims those of these rows that are still fresh or due, for a time: from the first on, as many as have at most so many
+    /// bytes together, and one at least. Bytes are those of the payload, or of more if the database counts so.
     fn claim<'a>(
         &'a self,
         claim: &'a Claim,
         ids: &'a [RowId],
         lease: Millis,
+        most_bytes: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Row>>>;
 
     /// More time for everything that a drainer holds under these claims. Answers how many rows that are.

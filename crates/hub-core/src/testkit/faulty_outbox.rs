@@ -100,7 +100,7 @@ impl OutboxStore for FaultyOutbox {
         put_behind(ids: &'a [RowId]) -> ();
         release(keys: &'a [Arc<str>], limit: usize) -> ();
         keys_behind(after: Option<&'a str>, limit: usize) -> Vec<Arc<str>>;
-        claim(claim: &'a Claim, ids: &'a [RowId], lease: Millis) -> Vec<Row>;
+        claim(claim: &'a Claim, ids: &'a [RowId], lease: Millis, most_bytes: usize) -> Vec<Row>;
         renew(worker: &'a str, claims: RangeInclusive<u64>, lease: Millis) -> u64;
         settle(claim: &'a Claim, settled: &'a [Settled]) -> u64;
         requeue_expired() -> u64;

@@ -116,7 +116,7 @@ impl OutboxStore for MongoOutbox {
         show as find_one_shown(id: &'a RowId) -> Option<Shown>;
         put_behind as move_behind(ids: &'a [RowId]) -> ();
         release as move_from_behind(keys: &'a [Arc<str>], limit: usize) -> ();
-        claim as claim_rows(claim: &'a Claim, ids: &'a [RowId], lease: Millis) -> Vec<Row>;
+        claim as claim_rows(claim: &'a Claim, ids: &'a [RowId], lease: Millis, most_bytes: usize) -> Vec<Row>;
         renew as renew_claims(worker: &'a str, claims: RangeInclusive<u64>, lease: Millis) -> u64;
         settle as settle_rows(claim: &'a Claim, settled: &'a [Settled]) -> u64;
         requeue_expired as take_expired() -> u64;

@@ -19,6 +19,8 @@ pub(super) struct Ask {
     pub batch: usize,
     pub full: usize,
     pub lease: Millis,
+    /// Bytes of rows that are wanted, at most.
+    pub most_bytes: usize,
     /// When it was begun, on the steady clock.
     pub asked: Millis,
     /// Whether parked rows hold others up.
@@ -33,6 +35,8 @@ pub(super) struct Ask {
 pub(super) struct Plan {
     pub claim: Claim,
     pub asked: Millis,
+    /// Rows that were asked for.
+    pub wanted: usize,
     /// Those of a key in their order.
     pub rows: Vec<Row>,
     /// Rows that were claimed, and an earlier one of their key was not: they go back.
@@ -44,8 +48,8 @@ pub(super) struct Plan {
 }
 
 pub(super) async fn claim(store: &dyn OutboxStore, ask: Ask) -> StoreResult<Plan> {
-    let Found { mut rows, from_start, more, mut seen, reached } = find(store, &ask).await?;
-    let Ask { claim, batch, lease, asked, parked, .. } = ask;
+    let Found { mut rows, from_start, mut more, mut seen, reached } = find(store, &ask).await?;
+    let Ask { claim, batch, lease, most_bytes, asked, parked, seen: seen_before, .. } = ask;
     add_earlier(store, &mut rows, batch, from_start).await?;
     let held = held_up(store, &claim.worker, &rows, parked).await?;
     if !held.is_empty() {
@@ -53,16 +57,48 @@ pub(super) async fn claim(store: &dyn OutboxStore, ask: Ask) -> StoreResult<Plan
         let held: HashSet<&RowId, RandomState> = held.iter().collect();
         rows.retain(|row| !held.contains(&row.place.id));
     }
+    // In the order in which they go out: those that are too many bytes are the last ones of their keys.
+    let rows = in_order(rows);
     let ids: Vec<RowId> = rows.iter().map(|row| row.place.id.clone()).collect();
-    let mut claimed = if ids.is_empty() { Vec::new() } else { store.claim(&claim, &ids, lease).await? };
+    let claimed = match ids.is_empty() {
+        true => Vec::new(),
+        false => store.claim(&claim, &ids, lease, most_bytes).await?,
+    };
     if claimed.is_empty() && held.is_empty() {
         // What cannot be claimed is not to be found again and again.
         seen = reached;
+    } else if claimed.len() < ids.len() {
+        // What was too many bytes is where it was.
+        (seen, more) = (seen_before, true);
     }
-    // Without keys they go as they were written, too.
-    claimed.sort_by(|a, b| a.place.in_time().cmp(&b.place.in_time()));
     let (overtaking, claimed) = split_overtaking(&rows, claimed);
-    Ok(Plan { claim, asked, rows: in_order(claimed), overtaking, more, seen })
+    Ok(Plan { claim, asked, wanted: ids.len(), rows: in_order(claimed), overtaking, more, seen })
+}
+
+/// Something that has a place among those of its key.
+trait Placed {
+    fn key(&self) -> Option<&Arc<str>>;
+    fn place(&self) -> &Place;
+}
+
+impl Placed for Ready {
+    fn key(&self) -> Option<&Arc<str>> {
+        self.key.as_ref()
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl Placed for Row {
+    fn key(&self) -> Option<&Arc<str>> {
+        self.key.as_ref()
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
 }
 
 /// Takes those out of which an earlier one of the same key was asked for and not given: somebody else has it in hand.
@@ -212,18 +248,21 @@ async fn held_up(
     Ok(found.iter().filter(is_held).map(|row| row.place.id.clone()).collect())
 }
 
-/// The rows of each key in the key's order, at the places that rows of the key have.
-fn in_order(rows: Vec<Row>) -> Vec<Row> {
+/// Rows as they were written, but those of each key in the key's order, at the places that rows of the key have.
+fn in_order<T: Placed>(mut rows: Vec<T>) -> Vec<T> {
+    rows.sort_by(|a, b| a.place().in_time().cmp(&b.place().in_time()));
     let mut by_key: HashMap<Arc<str>, Vec<usize>, RandomState> = HashMap::default();
     for (at, row) in rows.iter().enumerate() {
-        if let (Some(key), Some(_)) = (&row.key, row.place.ord) {
+        if let Some(key) = row.key() {
             by_key.entry(key.clone()).or_default().push(at);
         }
     }
-    let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
-    for places in by_key.into_values().filter(|places| places.len() > 1) {
-        let mut of_key: Vec<Row> = places.iter().filter_map(|&at| rows[at].take()).collect();
-        of_key.sort_by(|a, b| a.place.cmp(&b.place));
+    // Without numbers time is their order.
+    by_key.retain(|_, places| places.len() > 1 && places.iter().any(|&at| rows[at].place().ord.is_some()));
+    let mut rows: Vec<Option<T>> = rows.into_iter().map(Some).collect();
+    for places in by_key.into_values() {
+        let mut of_key: Vec<T> = places.iter().filter_map(|&at| rows[at].take()).collect();
+        of_key.sort_by(|a, b| a.place().cmp(b.place()));
         for (at, row) in places.into_iter().zip(of_key) {
             rows[at] = Some(row);
         }

@@ -73,7 +73,7 @@ async fn a_row_is_claimed_after_the_change_that_it_tells_of_is_on_the_disk() {
         // The kernel may have written it by itself.
         was_unsynced |= unsynced_pages(Path::new(&log)) > Some(0);
         let claim = Claim { worker: "w".into(), number: 1 };
-        assert_eq!(outbox.claim(&claim, &[id], 60_000).await.unwrap().len(), 1);
+        assert_eq!(outbox.claim(&claim, &[id], 60_000, usize::MAX).await.unwrap().len(), 1);
         assert_eq!(
             unsynced_pages(Path::new(&log)),
             Some(0),

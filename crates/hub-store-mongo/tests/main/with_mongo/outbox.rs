@@ -223,7 +223,7 @@ async fn with_many_rows_pending_every_call_looks_at_those_it_answers() {
     let held: Vec<Arc<str>> = keys.iter().cloned().chain(["key-7".into()]).collect();
     assert!(!outbox.holding(&held, all).await.unwrap().is_empty());
     let ids: Vec<_> = fresh.iter().map(|row| row.place.id.clone()).collect();
-    assert_eq!(outbox.claim(&claim, &ids, 60_000).await.unwrap().len(), 100);
+    assert_eq!(outbox.claim(&claim, &ids, 60_000, usize::MAX).await.unwrap().len(), 100);
     let sent = |id: &hub_core::outbox::RowId| hub_core::outbox::Settled {
         id: id.clone(),
         outcome: hub_core::outbox::Outcome::Sent,
