@@ -101,7 +101,8 @@ pub trait OutboxStore: Send + Sync + 'static {
     /// Rows that are due, those first that are so for longest.
     fn due(&self, limit: usize) -> BoxFuture<'_, StoreResult<Vec<Ready>>>;
 
-    /// Fresh rows by time and name, behind a place. It is enough if it is so for most rows: all are looked at from the
+    /// Fresh rows by time and name, behind a place, as they were at one moment: a row of a key is not found without an earlier
+    /// one that was written before it. The order is enough if it is so for most rows: all are looked at from the
     /// beginning again and again.
     fn fresh<'a>(&'a self, after: Option<&'a Place>, limit: usize) -> BoxFuture<'a, StoreResult<Vec<Ready>>>;
 
