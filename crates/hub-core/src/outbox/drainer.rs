@@ -104,6 +104,8 @@ pub struct Drainer {
     /// How far fresh rows have been looked at, and whether any were found since the beginning.
     seen: Option<Place>,
     found: bool,
+    /// Where fresh rows are looked at from, until the beginning is: it is slow to look at.
+    floor: Option<(Place, Instant)>,
     /// Somebody keeps house.
     tidying: bool,
     /// Nothing is claimed any more, because nobody knows what the last claim took: what is out is settled, and then it
@@ -177,6 +179,7 @@ impl Drainer {
             hungry: true,
             seen: None,
             found: false,
+            floor: None,
             tidying: false,
             winding_down: None,
             former: Vec::new(),
@@ -246,7 +249,7 @@ impl Drainer {
         self.again.clear();
         (self.out, self.claiming, self.settling) = (0, None, false);
         (self.listening, self.tidying) = (false, false);
-        (self.hungry, self.seen, self.found) = (true, None, false);
+        (self.hungry, self.seen, self.found, self.floor) = (true, None, false, None);
         (self.away, self.stepped_back) = (None, false);
         self.shares = Shares::default();
     }
@@ -374,6 +377,11 @@ impl Drainer {
                 parked: self.options.on_error == OnError::Hold,
                 slots,
                 seen: self.seen.take(),
+                floor: self
+                    .floor
+                    .as_ref()
+                    .filter(|(_, until)| Instant::now() < *until)
+                    .map(|(at, _)| at.clone()),
             };
             let store = self.store.clone();
             self.work.spawn(async move { Done::Claimed(plan::claim(&*store, plan).await) });
@@ -417,7 +425,7 @@ impl Drainer {
             Done::Available(is_available) => self.asked_whether_available(is_available),
             Done::Claimed(plan) => {
                 self.claiming = None;
-                let plan::Plan { claim, asked, wanted, rows, overtaking, more, seen } = match plan {
+                let plan::Plan { claim, asked, wanted, rows, overtaking, more, seen, floor } = match plan {
                     Ok(plan) => plan,
                     Err(error) => {
                         self.give_back();
@@ -431,6 +439,15 @@ impl Drainer {
                 self.hungry = more && (self.found || seen.is_some());
                 self.found &= seen.is_some();
                 self.seen = seen;
+                self.floor = match (floor, self.floor.take()) {
+                    (plan::Floor::At(Some(at)), Some((_, until))) => Some((at, until)),
+                    (plan::Floor::At(None), floor) => floor,
+                    (plan::Floor::Slow(at), _) => {
+                        let until = Instant::now() + Duration::from_millis(self.options.interval);
+                        at.map(|at| (at, until))
+                    }
+                    _ => None,
+                };
                 let until = asked + self.options.lease;
                 self.book.give_back_rows(claim.number, until, overtaking);
                 let runs = self.book.take(claim.number, until, rows);

@@ -91,10 +91,16 @@ impl OutboxStore for FaultyOutbox {
         self.inner.name()
     }
 
+    /// Told apart as `fresh` and `fresh_after`.
+    fn fresh<'a>(&'a self, after: Option<&'a Place>, limit: usize) -> BoxFuture<'a, StoreResult<Vec<Ready>>> {
+        let name = if after.is_some() { "fresh_after" } else { "fresh" };
+        let call = async move { self.inner.fresh(after, limit).await };
+        Box::pin(self.pass(name, Box::pin(call)))
+    }
+
     calls! {
         add(rows: Vec<NewRow>) -> ();
         due(limit: usize) -> Vec<Ready>;
-        fresh(after: Option<&'a Place>, limit: usize) -> Vec<Ready>;
         fresh_before(keys: &'a [(Arc<str>, Place)], limit: usize) -> Vec<Ready>;
         holding(keys: &'a [Arc<str>], of: Holding<'a>) -> Vec<Ready>;
         put_behind(ids: &'a [RowId]) -> ();

@@ -8,6 +8,8 @@ use crate::store::StoreResult;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Pages of rows that are looked at for one claim: others' rows are among them.
 const PAGES: usize = 8;
@@ -29,6 +31,8 @@ pub(super) struct Ask {
     pub slots: Vec<bool>,
     /// How far fresh rows have been looked at; from the beginning if this is empty.
     pub seen: Option<Place>,
+    /// Where to begin instead if there are rows: the beginning is slow to look at, and was looked at a moment ago.
+    pub floor: Option<Place>,
 }
 
 /// What came of it.
@@ -45,10 +49,23 @@ pub(super) struct Plan {
     pub more: bool,
     /// How far fresh rows have been looked at.
     pub seen: Option<Place>,
+    /// Where the next claim can begin, after one from the beginning.
+    pub floor: Floor,
+}
+
+/// What a claim tells of the beginning of fresh rows.
+pub(super) enum Floor {
+    /// It did not look there, and has come to this place.
+    At(Option<Place>),
+    /// It did, which took long: rows that are no longer there are in the way. It has come to this place.
+    Slow(Option<Place>),
+    /// It did.
+    Quick,
 }
 
 pub(super) async fn claim(store: &dyn OutboxStore, ask: Ask) -> StoreResult<Plan> {
-    let Found { mut rows, from_start, mut more, mut seen, reached } = find(store, &ask).await?;
+    let Found { mut rows, from_start, mut more, mut seen, reached, mut floor, .. } =
+        find_from_floor(store, &ask).await?;
     let Ask { claim, batch, lease, most_bytes, asked, parked, seen: seen_before, .. } = ask;
     add_earlier(store, &mut rows, batch, from_start).await?;
     let held = held_up(store, &claim.worker, &rows, parked).await?;
@@ -70,9 +87,12 @@ pub(super) async fn claim(store: &dyn OutboxStore, ask: Ask) -> StoreResult<Plan
     } else if claimed.len() < ids.len() {
         // What was too many bytes is where it was.
         (seen, more) = (seen_before, true);
+        if let Floor::At(place) | Floor::Slow(place) = &mut floor {
+            *place = None;
+        }
     }
     let (overtaking, claimed) = split_overtaking(&rows, claimed);
-    Ok(Plan { claim, asked, wanted: ids.len(), rows: in_order(claimed), overtaking, more, seen })
+    Ok(Plan { claim, asked, wanted: ids.len(), rows: in_order(claimed), overtaking, more, seen, floor })
 }
 
 /// Something that has a place among those of its key.
@@ -131,19 +151,54 @@ struct Found {
     seen: Option<Place>,
     /// The last fresh row that was looked at.
     reached: Option<Place>,
+    /// Likewise, also if there are no more behind it.
+    last: Option<Place>,
+    floor: Floor,
 }
 
-async fn find(store: &dyn OutboxStore, ask: &Ask) -> StoreResult<Found> {
-    let Ask { batch, full, slots, seen, .. } = ask;
+/// Looks from the floor on. If nothing is there, nothing is lost by looking from the beginning.
+async fn find_from_floor(store: &dyn OutboxStore, ask: &Ask) -> StoreResult<Found> {
+    if ask.seen.is_none() && ask.floor.is_some() {
+        let found = find(store, ask, ask.floor.as_ref()).await?;
+        if !found.rows.is_empty() {
+            // The next one begins here or at the beginning.
+            let floor = Floor::At(found.last.clone());
+            return Ok(Found { seen: None, floor, ..found });
+        }
+    }
+    find(store, ask, ask.seen.as_ref()).await
+}
+
+/// Whether the first fresh rows came so late that others must have been in the way, compared with a call that reads almost
+/// nothing.
+fn is_slow(fresh: Duration, due: Duration, rows: usize) -> bool {
+    let usual =
+        Duration::from_millis(3) + Duration::from_micros(10) * u32::try_from(rows).unwrap_or(u32::MAX);
+    fresh > 4 * due + usual
+}
+
+async fn find(store: &dyn OutboxStore, ask: &Ask, seen: Option<&Place>) -> StoreResult<Found> {
+    let Ask { batch, full, slots, .. } = ask;
     let ours =
         |row: &Ready| slots.get(slot_of(row.key.as_deref(), row.place.id.as_str())).is_some_and(|ours| *ours);
     let share = slots.iter().filter(|ours| **ours).count();
     if share == 0 {
-        return Ok(Found { rows: Vec::new(), from_start: true, more: false, seen: None, reached: None });
+        let (rows, floor) = (Vec::new(), Floor::Quick);
+        return Ok(Found {
+            rows,
+            from_start: true,
+            more: false,
+            seen: None,
+            reached: None,
+            last: None,
+            floor,
+        });
     }
     // Of which a part is ours.
     let page = (full * slots.len() / share).min(full * PAGES);
+    let asked = Instant::now();
     let mut due = store.due(page).await?;
+    let took_due = asked.elapsed();
     let more_due = due.len() == page;
     if more_due && !due.iter().any(ours) {
         // Those of others are in the way.
@@ -154,20 +209,26 @@ async fn find(store: &dyn OutboxStore, ask: &Ask) -> StoreResult<Found> {
     if batch < full {
         rows.truncate(*batch);
     }
-    let mut found = Found { rows, from_start, more: true, seen: seen.clone(), reached: seen.clone() };
+    let (floor, seen, reached) = (Floor::Quick, seen.cloned(), seen.cloned());
+    let mut found = Found { rows, from_start, more: true, seen: seen.clone(), reached, last: None, floor };
+    let mut is_slow_start = false;
     for turn in 0..PAGES {
         if found.rows.len() >= *batch {
             break;
         }
         // Between two pages rows may have come whose place is on the one before.
         found.from_start &= turn == 0;
+        let asked = Instant::now();
         let fresh = store.fresh(found.reached.as_ref(), page).await?;
+        is_slow_start |= found.reached.is_none() && is_slow(asked.elapsed(), took_due, page);
+        found.last = fresh.last().map(|row| row.place.clone()).or(found.last);
         let room = *batch - found.rows.len();
         let last = fresh.iter().filter(|row| ours(row)).nth(room).filter(|_| batch < full);
         if let Some(last) = last.map(|row| row.place.clone()) {
             // The others wait for another time.
             found.rows.extend(fresh.into_iter().take_while(|row| row.place != last).filter(ours));
             found.reached = found.rows.last().map(|row| row.place.clone());
+            found.last.clone_from(&found.reached);
             break;
         }
         // Those after the end are at the beginning, the next time.
@@ -175,8 +236,11 @@ async fn find(store: &dyn OutboxStore, ask: &Ask) -> StoreResult<Found> {
         found.rows.extend(fresh.into_iter().filter(ours));
         if found.reached.is_none() {
             (found.more, found.seen) = (more_due, None);
-            return Ok(found);
+            break;
         }
+    }
+    if is_slow_start {
+        found.floor = Floor::Slow(found.last.clone());
     }
     // From the beginning again, where rows that commit late are; unless others' rows were in the way there.
     let is_in_the_way = seen.is_some() || found.rows.len() < *batch;

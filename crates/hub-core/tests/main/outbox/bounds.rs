@@ -139,3 +139,37 @@ async fn rows_of_one_key_can_be_of_several_topics_and_one_of_them_too_large() {
     assert!((61..90).all(|n| world.status(n) == RowStatus::Pending));
     drainer.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_are_gone_and_still_in_the_way_are_not_passed_at_every_claim() {
+    let world = World::new().await;
+    let drainer = world.drain("a");
+    // As on PostgreSQL while a transaction is open that could still see them.
+    let looks = Arc::new(AtomicUsize::new(0));
+    let looked = looks.clone();
+    drainer.store.script(move |call| {
+        looked.fetch_add(usize::from(call == "fresh"), Relaxed);
+        (call == "fresh").then_some(OutboxFault::Slow(50))
+    });
+    let keys = ["a", "b", "c"];
+    world.add((1_000..2_000).map(|n| (n, keys.get(n as usize % 4).copied()))).await;
+    while world.log().await.len() < 500 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(looks.load(Relaxed) < 10, "the beginning was looked at {looks:?} times for 50 claims");
+    // A row that commits late is found, and not behind all others.
+    let row = NewRow { at: (world.clock.wall() - 60_000) * 1000, ..world.row(1, Some("late")) };
+    world.outbox.add(vec![row]).await.unwrap();
+    let log = world.published(1_001).await;
+    for key in 0..3 {
+        assert!(log.iter().filter(|n| **n > 1 && *n % 4 == key).is_sorted());
+    }
+    world.settled().await;
+    // And without others at once.
+    let row = NewRow { at: (world.clock.wall() - 60_000) * 1000, ..world.row(2, Some("late")) };
+    let before = world.clock.steady();
+    world.outbox.add(vec![row]).await.unwrap();
+    world.published(1_002).await;
+    assert!(world.clock.steady() - before < 200);
+    drainer.stop().await;
+}
