@@ -108,8 +108,8 @@ pub struct Keeper {
     /// A rewrite whose manifest could not be written, or not twice: which segments count is not known. It is the next
     /// to be finished.
     rewritten: Option<(Vec<Arc<Segment>>, Written)>,
-    /// Files that no manifest knows any more, to be removed.
-    gone: Vec<String>,
+    /// Segments that no manifest knows any more: their files are to be removed.
+    gone: Vec<Arc<Segment>>,
 }
 
 impl Keeper {
@@ -188,14 +188,7 @@ impl Keeper {
             self.waiting.pop_front();
         }
         self.prepare_next()?;
-        let segments = self.shared.segments();
-        for segment in segments.iter().take(segments.len() - 1) {
-            // One whose sidecar had to be made again.
-            seal(&self.shared, segment)?;
-            if matches!(segment.id, SegmentId::Log(number) if number <= self.upto) {
-                trim(segment)?;
-            }
-        }
+        self.finish_sealed()?;
         self.note_damage()?;
         if self.shared.tail().failed.is_none() {
             self.shared.health.working();
@@ -209,6 +202,19 @@ impl Keeper {
             let Some(run) = rewrite::choose(&self.shared, self.upto) else { return Ok(()) };
             self.rewritten = rewrite::write(&self.shared, &run)?.map(|written| (run, written));
         }
+    }
+
+    /// Makes sidecars that are missing, and gives unused room back.
+    fn finish_sealed(&self) -> io::Result<()> {
+        let segments = self.shared.segments();
+        for segment in segments.iter().take(segments.len() - 1) {
+            // One whose sidecar had to be made again.
+            seal(&self.shared, segment)?;
+            if matches!(segment.id, SegmentId::Log(number) if number <= self.upto) {
+                trim(segment)?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether it is not long any more until another segment is begun.
@@ -268,7 +274,7 @@ impl Keeper {
             return Err(error);
         }
         rewrite::swap(&self.shared, &run, &written);
-        self.gone.extend(run.iter().flat_map(|segment| [segment.id.to_string(), segment.id.sidecar()]));
+        self.gone.extend(run);
         Ok(())
     }
 
@@ -277,11 +283,18 @@ impl Keeper {
         if self.gone.is_empty() {
             return Ok(());
         }
-        while let Some(name) = self.gone.last() {
-            match self.shared.disk.remove(name) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => self.gone.pop(),
-            };
+        while let Some(segment) = self.gone.last() {
+            // Nobody finds it any more, but a reader may have found it before.
+            if Arc::strong_count(segment) > 1 {
+                segment.hold()?;
+            }
+            for name in [segment.id.to_string(), segment.id.sidecar()] {
+                match self.shared.disk.remove(&name) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+            }
+            self.gone.pop();
         }
         self.shared.disk.sync_names()
     }
@@ -329,8 +342,8 @@ fn newest(shared: &Shared) -> io::Result<Option<Box<Manifest>>> {
 /// Writes the sidecar of a segment, and gives its index back, if that is in memory.
 pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<Option<SegmentIndex>> {
     let end = segment.len();
-    if segment.file.size()? < header::LEN as u64 {
-        // There is nothing left to make a sidecar of; one that is there tells what was lost.
+    if matches!(&*segment.index.read(), Index::Sealed(_)) || segment.file.size()? < header::LEN as u64 {
+        // It is done; or there is nothing left to make a sidecar of, and one that is there tells what was lost.
         return Ok(None);
     }
     let bytes = match &*segment.index.read() {
@@ -344,7 +357,7 @@ pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<Option<SegmentInde
         SidecarError::Io(error) => error,
         SidecarError::Bad(what) => io::Error::other(what.to_string()),
     };
-    let sidecar = Sidecar::open(shared.disk.open(&name)?, segment.nonce, end).map_err(bad)?;
+    let sidecar = Sidecar::open(shared.files.file(&name)?, segment.nonce, end).map_err(bad)?;
     // While its bytes are in memory.
     sidecar.verify(Wait::Yes).map_err(bad)?;
     match std::mem::replace(&mut *segment.index.write(), Index::Sealed(sidecar)) {
@@ -357,9 +370,13 @@ pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<Option<SegmentInde
 /// shorter than it was made is damaged.
 fn trim(segment: &Segment) -> io::Result<()> {
     let end = segment.len();
-    if !segment.damaged.load(Relaxed) && segment.file.size()? > end {
+    if segment.damaged.load(Relaxed) || segment.trimmed.load(Relaxed) {
+        return Ok(());
+    }
+    if segment.file.size()? > end {
         segment.file.set_len(end)?;
     }
+    segment.trimmed.store(true, Relaxed);
     Ok(())
 }
 

@@ -292,7 +292,7 @@ impl Recovery {
         }
         for row in &manifest.segments {
             let name = row.id.to_string();
-            let file = match shared.disk.open(&name) {
+            let file = match shared.files.file(&name) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let segment = self.absent(row)?;
@@ -328,7 +328,7 @@ impl Recovery {
     /// A segment whose file is gone. It stays part of the log: it may come back.
     fn absent(&self, row: &manifest::Row) -> io::Result<Arc<Segment>> {
         let shared = &self.shared;
-        let sidecar = match shared.disk.open(&row.id.sidecar()) {
+        let sidecar = match shared.files.file(&row.id.sidecar()) {
             Ok(file) => {
                 Sidecar::open(file, row.nonce, row.end).ok().filter(|it| it.verify(Wait::Yes).is_ok())
             }
@@ -384,7 +384,7 @@ impl Recovery {
     /// The sidecar of a segment, unless it has to be made anew.
     fn sidecar(&self, segment: &Segment) -> io::Result<Option<Sidecar>> {
         let name = segment.id.sidecar();
-        let opened = match self.shared.disk.open(&name) {
+        let opened = match self.shared.files.file(&name) {
             Ok(file) => Sidecar::open(file, segment.nonce, segment.len()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(SidecarError::Io(error)),
             Err(error) => return Err(error),

@@ -99,6 +99,7 @@ impl Recovery {
                 (segment, HashSet::default())
             }
         };
+        segment.file.hold().map_err(during)?;
         let spare = self.shared.disk.open(&segment.id.to_string()).map_err(during)?;
         let end = segment.len();
         self.shared.set_tail(Tail::at(segment, spare, number, end));
@@ -144,7 +145,7 @@ impl Recovery {
         let (mut logs, mut moved) = (Vec::new(), Vec::new());
         for number in numbers {
             let name = SegmentId::Log(number).to_string();
-            let file = self.shared.disk.open(&name)?;
+            let file = self.shared.files.file(&name)?;
             let wrong = match read_header(&*file)? {
                 (Some(header), wrong) if header.number == number => {
                     logs.push(Log { header, wrong, file });

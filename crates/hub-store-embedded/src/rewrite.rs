@@ -212,6 +212,7 @@ pub fn write(shared: &Shared, run: &[Arc<Segment>]) -> io::Result<Option<Written
         shared.disk.remove(&unfinished)?;
         return Ok(Some(Written { segment: None, dropped }));
     }
+    let file = shared.files.adopt(&id.to_string(), file);
     let segment = Arc::new(Segment::new(id, file, nonce, end, Index::Open(index)));
     let name = || {
         shared.disk.rename(&unfinished, &id.to_string())?;
@@ -225,6 +226,7 @@ pub fn write(shared: &Shared, run: &[Arc<Segment>]) -> io::Result<Option<Written
         }
         return Err(error);
     }
+    segment.file.release();
     shared.next_kept.store(number + 1, Relaxed);
     Ok(Some(Written { segment: Some(segment), dropped }))
 }

@@ -112,6 +112,8 @@ pub struct Segment {
     pub end: AtomicU64,
     /// Something in it is not what was written: it is kept as it is.
     pub damaged: AtomicBool,
+    /// The room that it did not use was given back.
+    pub trimmed: AtomicBool,
     /// Records that were not gone when it was first looked at: what it is measured by.
     pub whole: OnceLock<u64>,
     /// What is left in it of records that are gone.
@@ -150,8 +152,8 @@ impl Segment {
     /// A segment over its file.
     pub fn new(id: SegmentId, file: Arc<dyn DiskFile>, nonce: u64, end: u64, index: Index) -> Self {
         let (end, damaged, index) = (AtomicU64::new(end), AtomicBool::new(false), RwLock::new(index));
-        let (whole, pasts) = (OnceLock::new(), OnceLock::new());
-        Self { id, file, nonce, seal: Seal::new(nonce), end, damaged, whole, pasts, index }
+        let (trimmed, whole, pasts) = (AtomicBool::new(false), OnceLock::new(), OnceLock::new());
+        Self { id, file, nonce, seal: Seal::new(nonce), end, damaged, trimmed, whole, pasts, index }
     }
 
     /// A segment whose file is gone; it is kept in mind.
@@ -159,6 +161,15 @@ impl Segment {
         let segment = Self::new(id, Arc::new(Absent), nonce, end, index);
         segment.damaged.store(true, Relaxed);
         segment
+    }
+
+    /// Keeps its files open, for those that still read them when their names are taken away.
+    pub fn hold(&self) -> io::Result<()> {
+        self.file.hold()?;
+        match &*self.index.read() {
+            Index::Open(_) => Ok(()),
+            Index::Sealed(sidecar) => sidecar.hold(),
+        }
     }
 
     /// Bytes that count.

@@ -1,6 +1,7 @@
 //! What the parts of an open store share.
 
 use crate::catalog::Catalog;
+use crate::disk::pool::FilePool;
 use crate::disk::{Disk, DiskFile, Wait};
 use crate::health::HealthBoard;
 use crate::index::SegmentIndex;
@@ -19,6 +20,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Shared {
     /// The directory.
     pub disk: Arc<dyn Disk>,
+    /// Opens the files of segments and sidecars when they are used.
+    pub files: Arc<FilePool>,
     /// Settings.
     pub options: Options,
     /// The seed of the ids' hashes.
@@ -116,9 +119,11 @@ impl Tail {
 impl Shared {
     /// An empty store; recovery fills it.
     pub fn new(disk: Arc<dyn Disk>, options: Options, seed: u64, lock: Box<dyn Send + Sync>) -> Self {
+        let files = FilePool::new(disk, options.open_files);
         Self {
-            boot: disk.boot(),
-            disk,
+            boot: files.boot(),
+            disk: files.clone(),
+            files,
             options,
             seed,
             catalog: Catalog::default(),

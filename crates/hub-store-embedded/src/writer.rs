@@ -124,6 +124,7 @@ impl Writer {
         *self.shared.tail() = Tail::at(next.segment.clone(), next.spare, number, next.segment.len());
         self.open = Open::at(next.segment.clone(), next.segment.len());
         self.shared.push_segment(next.segment);
+        sealed.file.release();
         self.keeper.hand_over(Job::Sealed(vec![sealed], Box::new(image)));
     }
 
@@ -279,6 +280,7 @@ fn begin_with(
     shared.disk.rename(&format!("{id}.new"), &id.to_string())?;
     shared.disk.sync_names()?;
     let spare = shared.disk.open(&id.to_string())?;
+    let file = shared.files.adopt(&id.to_string(), file);
     let segment = Arc::new(Segment::new(id, file, nonce, bytes.len() as u64, shared.next_index()));
     Ok(Begun { segment, spare })
 }

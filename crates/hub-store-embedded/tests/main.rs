@@ -7,6 +7,8 @@ mod conformance;
 mod crowd;
 #[path = "main/damage.rs"]
 mod damage;
+#[path = "main/descriptors.rs"]
+mod descriptors;
 #[path = "main/directory.rs"]
 mod directory;
 #[path = "main/faults.rs"]

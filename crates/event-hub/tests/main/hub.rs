@@ -79,7 +79,25 @@ pub struct Running {
 
 impl Running {
     pub fn start(args: &[&str], environment: &[(&str, &str)]) -> Self {
-        let mut command = program(args, environment);
+        Self::spawn(program(args, environment))
+    }
+
+    /// Starts it after a command of the shell, such as one that sets a limit.
+    pub fn start_after(command: &str, args: &[&str], environment: &[(&str, &str)]) -> Self {
+        let program = program(args, environment);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{command} && exec \"$@\""), "sh"]);
+        shell.arg(program.get_program()).args(program.get_args());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        Self::spawn(shell)
+    }
+
+    fn spawn(mut command: Command) -> Self {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let out = lines::<ChildStdout>(child.stdout.take().unwrap());

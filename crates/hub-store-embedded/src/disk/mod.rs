@@ -3,6 +3,7 @@
 //! Everything the store reads or writes goes through [`Disk`] and [`DiskFile`], so that a test can put a disk in their
 //! place that loses power between any two calls, is full, or lies.
 
+pub(crate) mod pool;
 mod real;
 #[cfg(feature = "testkit")]
 pub mod sim;
@@ -79,6 +80,15 @@ pub trait DiskFile: Send + Sync {
     /// Waits until everything written and cut before is durable. After an error nothing is known of what was written
     /// since the last sync that succeeded, and a later sync that succeeds says nothing about it either.
     fn sync(&self) -> io::Result<()>;
+
+    /// Keeps the file open, also if its name is taken away, until it is released or dropped. A file that is open for
+    /// as long as it is there has nothing to do for that.
+    fn hold(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The file may be closed and opened again by its name.
+    fn release(&self) {}
 }
 
 /// Reads a whole file.

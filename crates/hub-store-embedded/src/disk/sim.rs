@@ -148,6 +148,24 @@ impl SimDisk {
         self.shared.state.lock().faults.fail_writes = on;
     }
 
+    /// At most so many files are open at a time: to open another one fails as in a process that has no file descriptor
+    /// left. Handles that are open stay open.
+    pub fn limit_handles(&self, most: Option<usize>) {
+        self.shared.state.lock().faults.max_handles = most;
+    }
+
+    /// How many files are open.
+    #[must_use]
+    pub fn handles(&self) -> usize {
+        self.shared.state.lock().handles()
+    }
+
+    /// How many files were open at the same time, at most, since the disk was made.
+    #[must_use]
+    pub fn most_handles(&self) -> usize {
+        self.shared.state.lock().most_handles
+    }
+
     /// Turns all faults off. A cut that was set stays, and so does [`SimDisk::cold`].
     pub fn heal(&self) {
         self.shared.change(|state| state.faults = state::Faults::default());
@@ -202,6 +220,7 @@ impl SimDisk {
 impl SimDisk {
     fn file(&self, state: &mut State, id: u64) -> Arc<dyn DiskFile> {
         state.inode(id).handles += 1;
+        state.most_handles = state.most_handles.max(state.handles());
         Arc::new(SimFile { shared: Arc::clone(&self.shared), id, life: state.life })
     }
 }
@@ -219,6 +238,7 @@ impl Disk for SimDisk {
         let (mut state, op, verdict) = self.shared.point(self.life)?;
         verdict?;
         check_name(name)?;
+        state.check_handles()?;
         if state.names.get(name).is_some() {
             return Err(ErrorKind::AlreadyExists.into());
         }
@@ -233,6 +253,7 @@ impl Disk for SimDisk {
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.shared.alive(self.life)?;
         let id = state.names.get(name).ok_or(ErrorKind::NotFound)?;
+        state.check_handles()?;
         Ok(self.file(&mut state, id))
     }
 

@@ -38,6 +38,8 @@ pub fn tiny(rng: &mut Rng) -> Options {
         segment_events: if rng.chance(30) { 6 } else { 400_000 },
         unsynced_bytes: if rng.chance(30) { 600 } else { 1 << 20 },
         reserve: 1 + rng.below(30),
+        // So few that files are opened and closed all the time.
+        open_files: 2,
         threads: Threads::None,
         ..Options::default()
     }
