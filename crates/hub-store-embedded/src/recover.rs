@@ -9,6 +9,7 @@ use crate::manifest::{self, Copy, Manifest, write_file};
 use crate::options::Options;
 use crate::quarantine;
 use crate::rebuild;
+use crate::reserve;
 use crate::rewrite::extent;
 use crate::scan::Damage;
 use crate::segment::{Index, Segment, SegmentId};
@@ -93,6 +94,7 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Recovered, OpenErro
     let known = newest.is_some();
     let manifest = newest.unwrap_or_else(|| Manifest { generation: 1, seed, ..Manifest::default() });
     let shared = Arc::new(Shared::new(disk, options, manifest.seed, lock));
+    find_reserve(&shared, &names).map_err(during)?;
     if seed != manifest.seed {
         let what = "its seed is another one than the manifest's, which has a checksum and is believed";
         shared.health.found(format!("{place}/{FORMAT}: {what}; no record is missing"), 1);
@@ -128,11 +130,28 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Recovered, OpenErro
     Ok(Recovered { shared, sealed, named, jumps: recovery.jumps, generation, upto })
 }
 
+/// Finds out whether there is a reserve of the right size. One that is not wanted any more goes.
+fn find_reserve(shared: &Shared, names: &[String]) -> io::Result<()> {
+    if !names.iter().any(|name| name == reserve::NAME) {
+        return Ok(());
+    }
+    let wanted = shared.options.disk_reserve;
+    if wanted == 0 {
+        return reserve::give_up(&*shared.disk).map(drop);
+    }
+    let size = shared.disk.open(reserve::NAME)?.size()?;
+    shared.has_reserve.store(size == wanted, Relaxed);
+    Ok(())
+}
+
 /// Whether a file is one of ours that was not finished.
 fn is_unfinished(name: &str) -> bool {
     let ours = |name: &str| {
         let segment = name.strip_suffix(".idx").unwrap_or(name);
-        name == FORMAT || manifest::COPIES.contains(&name) || SegmentId::parse(segment).is_some()
+        name == FORMAT
+            || name == reserve::NAME
+            || manifest::COPIES.contains(&name)
+            || SegmentId::parse(segment).is_some()
     };
     match (name.strip_suffix(".tmp"), name.strip_suffix(".new")) {
         (Some(name), _) => ours(name) || name.starts_with("quarantine/"),

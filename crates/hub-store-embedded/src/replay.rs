@@ -92,7 +92,8 @@ impl Recovery {
             None => {
                 let bytes = self.shared.options.segment_bytes;
                 let prepared =
-                    keeper::prepare(&self.shared, expected, bytes, || keeper::AT_ONCE).map_err(during)?;
+                    keeper::prepare_from_reserve(&self.shared, expected, bytes, || keeper::AT_ONCE);
+                let prepared = prepared.map_err(during)?;
                 let begun = begin_segment(&self.shared, prepared.file, expected, number, last_end);
                 let segment = begun.map_err(during)?.segment;
                 self.shared.push_segment(segment.clone());
@@ -178,7 +179,8 @@ impl Recovery {
         let id = SegmentId::Log(log.header.number);
         let segment =
             Segment::new(id, log.file.clone(), log.header.nonce, header::LEN as u64, Shared::empty_index());
-        let segment = Arc::new(segment);
+        let size = log.file.size()?;
+        let segment = Arc::new(segment.with_capacity(size));
         if let Some(wrong) = &log.wrong {
             segment.damaged.store(true, Relaxed);
             let place = shared.place(&segment, 0);
@@ -187,7 +189,6 @@ impl Recovery {
                 .found(format!("{place}: {wrong}; it is read as if it were not, no record is missing"), 1);
         }
         // A segment does not get shorter before a manifest covers it; what was behind its end was as safe as the rest.
-        let size = log.file.size()?;
         let cut_short = end.is_none() && log.header.bytes > size;
         let end = end.or(cut_short.then_some(log.header.bytes));
         let mut fold = Fold {
@@ -235,11 +236,6 @@ impl Recovery {
                 segment = %segment.id, at = torn.start, bytes = bytes.len(), name,
                 "the last commit was cut short, nobody was told that it is safe: it is in quarantine"
             );
-        }
-        let size = segment.file.size()?;
-        if size < shared.options.segment_bytes {
-            segment.file.set_len(shared.options.segment_bytes)?;
-            segment.file.sync()?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::index::SegmentIndex;
 use crate::manifest::{Manifest, Row};
 use crate::options::Options;
 use crate::rebuild;
+use crate::reserve;
 use crate::segment::{Index, Segment, SegmentId, Trouble};
 use hub_core::store::StoreError;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
@@ -40,6 +41,8 @@ pub struct Shared {
     pub prepared: Mutex<Option<Prepared>>,
     /// The memory of an index that was sealed.
     pub spare_index: Mutex<Option<SegmentIndex>>,
+    /// There is a file of [`Options::disk_reserve`] bytes that can be given up.
+    pub has_reserve: AtomicBool,
     /// Nothing is taken any more.
     pub closed: AtomicBool,
     /// The number of the next kept segment.
@@ -133,6 +136,7 @@ impl Shared {
             unsynced: Condvar::new(),
             prepared: Mutex::default(),
             spare_index: Mutex::default(),
+            has_reserve: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             next_kept: AtomicU64::new(1),
             lock: Mutex::new(Some(lock)),
@@ -234,6 +238,24 @@ impl Shared {
     /// Where something is, for people.
     pub fn place(&self, segment: &Segment, offset: u64) -> String {
         format!("{}/{} at byte {offset}", self.disk.place(), segment.id)
+    }
+
+    /// The disk is full: gives the reserve up for the store's own records. Whether there was one.
+    pub fn give_up_reserve(&self) -> io::Result<bool> {
+        self.has_reserve.store(false, Relaxed);
+        let given_up = reserve::give_up(&*self.disk)?;
+        if given_up {
+            tracing::warn!(
+                bytes = self.options.disk_reserve,
+                "the disk is full, the reserve is given up for records of the store"
+            );
+        }
+        Ok(given_up)
+    }
+
+    /// Why a commit fails, for the port.
+    pub fn unavailable(&self, error: &io::Error) -> StoreError {
+        StoreError::Unavailable(format!("{} in {}", explain(error), self.disk.place()))
     }
 
     /// An error of the disk, for the port.

@@ -9,6 +9,7 @@ use crate::options::{Options, Threads};
 use crate::pipeline::{Help, Pipeline};
 use crate::plan::Batch;
 use crate::recover::{self, OpenError, Recovered};
+use crate::reserve::{self, is_disk_full};
 use crate::shared::Shared;
 use crate::slice;
 use crate::writer::Writer;
@@ -65,7 +66,15 @@ impl EmbeddedStore {
         // Places in a segment are 32 bits wide, and a batch may go beyond its end.
         options.segment_bytes = options.segment_bytes.min(LARGEST_SEGMENT);
         let own = options.threads == Threads::Own;
-        let Recovered { shared, sealed, named, jumps, generation, upto } = recover::open(disk, options)?;
+        let opened = match recover::open(disk.clone(), options.clone()) {
+            // What was begun is begun again, as after a crash.
+            Err(OpenError::Io { error, what }) if is_disk_full(&error) => match reserve::give_up(&*disk) {
+                Ok(true) => recover::open(disk, options),
+                _ => Err(OpenError::Io { error, what }),
+            },
+            opened => opened,
+        };
+        let Recovered { shared, sealed, named, jumps, generation, upto } = opened?;
         let (desk, keeper) = Desk::new(&shared, generation, upto);
         let writer = Writer::new(shared.clone(), desk.clone(), named);
         let pipeline = Arc::new(Pipeline::new(shared.clone(), writer));
@@ -212,7 +221,7 @@ fn keep_synced(shared: &Shared, pipeline: &Pipeline) {
                         }
                         current
                     };
-                    shared.health.failing(&format!("a sync failed: {error}"));
+                    shared.health.failing(&format!("a sync failed: {error}"), false);
                     if !current {
                         shared
                             .health

@@ -15,6 +15,8 @@ mod directory;
 mod faults;
 #[path = "main/format.rs"]
 mod format;
+#[path = "main/full.rs"]
+mod full;
 #[path = "main/here.rs"]
 mod here;
 #[path = "main/kill.rs"]

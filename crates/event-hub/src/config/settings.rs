@@ -148,6 +148,13 @@ pub const SETTINGS: &[Setting] = &[
         .fixed(),
     set("store.segment_size", Kind::Size(MIB, GIB), "128MiB", "the size of a file of the log").fixed(),
     set(
+        "store.disk_reserve",
+        Kind::Size(0, GIB),
+        "16MiB",
+        "room that is kept for the store's own records, so that a full disk can be freed",
+    )
+    .fixed(),
+    set(
         "mongo.url",
         Kind::MongoUrl,
         "none: the data directory has the events",

@@ -49,6 +49,11 @@ pub trait Disk: Send + Sync + 'static {
     /// Makes every change of names durable.
     fn sync_names(&self) -> io::Result<()>;
 
+    /// Bytes that can still be written, if that is known.
+    fn free(&self) -> Option<u64> {
+        None
+    }
+
     /// The life of the machine: another number after a reboot. 0 if that is not known.
     fn boot(&self) -> u64 {
         0

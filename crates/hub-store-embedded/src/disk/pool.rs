@@ -123,6 +123,10 @@ impl Disk for FilePool {
         self.with_descriptor(|| self.disk.sync_names())
     }
 
+    fn free(&self) -> Option<u64> {
+        self.disk.free()
+    }
+
     fn boot(&self) -> u64 {
         self.disk.boot()
     }

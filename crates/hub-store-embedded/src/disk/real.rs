@@ -146,6 +146,11 @@ impl Disk for RealDisk {
         sync_directory(&self.root)
     }
 
+    fn free(&self) -> Option<u64> {
+        let about = rustix::fs::statvfs(&self.root).ok()?;
+        Some(about.f_bavail.saturating_mul(about.f_frsize))
+    }
+
     fn boot(&self) -> u64 {
         let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         u64::from_str_radix(id.get(..8).unwrap_or_default(), 16).unwrap_or(0)

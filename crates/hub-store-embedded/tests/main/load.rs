@@ -36,7 +36,7 @@ const PAGE: ReadLimit = ReadLimit { events: 300, bytes: 100_000 };
 
 fn options() -> Options {
     // So few open files that readers are in files that are closed, opened and removed meanwhile.
-    Options { segment_bytes: SEGMENT, open_files: 2, ..Options::default() }
+    Options { segment_bytes: SEGMENT, open_files: 2, disk_reserve: 0, ..Options::default() }
 }
 
 fn config() -> Config {
