@@ -1,6 +1,7 @@
 //! Opening a directory: what is there, what of it counts, and where the log goes on.
 
 use crate::catalog::Topic;
+use crate::disk::salvage::is_unreadable;
 use crate::disk::{Disk, DiskFile, Wait, read_all};
 use crate::format::header::{self, Header, VERSION};
 use crate::index::SegmentIndex;
@@ -166,7 +167,12 @@ fn keep_bad_copy(disk: &dyn Disk, name: &str, what: &str) -> io::Result<String> 
     let what = format!("{place}/{name} at byte 0: {what}; the other copy is whole: no record is missing");
     match disk.open(name) {
         Ok(file) => {
-            let kept = quarantine::copy(disk, name, &read_all(&*file)?)?;
+            let kept = match read_all(&*file) {
+                Ok(bytes) => quarantine::copy(disk, name, &bytes)?,
+                // Nothing can be copied: the file itself goes there.
+                Err(error) if is_unreadable(&error) => quarantine::take(disk, name)?,
+                Err(error) => return Err(error),
+            };
             Ok(format!("{what}, and the bad one is {kept}"))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(what),
@@ -410,6 +416,9 @@ impl Recovery {
         };
         match opened {
             Ok(sidecar) => return Ok(Some(sidecar)),
+            Err(SidecarError::Io(error)) if is_unreadable(&error) => {
+                tracing::warn!(name, %error, "a sidecar cannot be read, it is made again");
+            }
             Err(SidecarError::Io(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Err(SidecarError::Io(_)) => tracing::info!(name, "a sidecar is missing, it is made again"),
             Err(SidecarError::Bad(what)) => tracing::warn!(name, %what, "a sidecar is bad, it is made again"),

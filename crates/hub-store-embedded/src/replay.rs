@@ -199,8 +199,9 @@ impl Recovery {
             reserved: HashMap::default(),
             trail,
         };
-        let outcome = scan(&*segment.file, segment.seal, end, after, &mut |at| fold.frame(&at))?;
+        let mut outcome = scan(&*segment.file, segment.seal, end, after, &mut |at| fold.frame(&at))?;
         let Fold { index, named, .. } = fold;
+        add_unreadable(&segment, &mut outcome);
         segment.end.store(outcome.end, Relaxed);
         for Damage { bytes, what } in &outcome.damage {
             segment.damaged.store(true, Relaxed);
@@ -261,6 +262,17 @@ impl Recovery {
                 tracing::warn!(topic = %topic.name, last, next, "events were lost, their seqs are not given again");
                 self.jump(&topic, next);
             }
+        }
+    }
+}
+
+/// Sectors behind the end that cannot be read look like zeros, as if nothing had been written there. But it may have been,
+/// and safe: it is damage, and not a torn end.
+fn add_unreadable(segment: &Segment, outcome: &mut Outcome) {
+    for bytes in segment.file.unreadable() {
+        let is_told = |damage: &Damage| damage.bytes.start <= bytes.start && bytes.end <= damage.bytes.end;
+        if bytes.end > outcome.end && !outcome.damage.iter().any(is_told) {
+            outcome.damage.push(Damage { bytes, what: "the disk cannot read it".into() });
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::catalog::Catalog;
 use crate::disk::pool::FilePool;
+use crate::disk::salvage::is_unreadable;
 use crate::disk::{Disk, DiskFile, Wait};
 use crate::health::HealthBoard;
 use crate::index::SegmentIndex;
@@ -216,9 +217,14 @@ impl Shared {
     ) -> io::Result<T> {
         match ask() {
             Ok(answer) => Ok(answer),
-            Err(Trouble::Io(error)) => Err(error),
-            Err(Trouble::Sidecar(_)) if wait == Wait::No => Err(io::ErrorKind::WouldBlock.into()),
-            Err(Trouble::Sidecar(what)) => {
+            // A sidecar of which nothing can be read is as good as none; so is one whose file was lost.
+            Err(Trouble::Io(error)) if !is_unreadable(&error) => Err(error),
+            Err(_) if wait == Wait::No => Err(io::ErrorKind::WouldBlock.into()),
+            Err(trouble) => {
+                let what = match trouble {
+                    Trouble::Io(error) => error.to_string(),
+                    Trouble::Sidecar(what) => what,
+                };
                 tracing::warn!(segment = %segment.id, what, "a sidecar is bad, the segment is read again");
                 let index = rebuild::index(self, segment)?;
                 *segment.index.write() = Index::Open(index);

@@ -33,6 +33,8 @@ mod power;
 mod threads;
 #[path = "main/tools.rs"]
 mod tools;
+#[path = "main/unreadable.rs"]
+mod unreadable;
 #[path = "main/upkeep.rs"]
 mod upkeep;
 #[path = "main/watched.rs"]

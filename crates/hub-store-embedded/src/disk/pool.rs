@@ -5,6 +5,7 @@ use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
@@ -209,6 +210,10 @@ impl DiskFile for PooledFile {
 
     fn sync(&self) -> io::Result<()> {
         self.handle()?.sync()
+    }
+
+    fn unreadable(&self) -> Vec<Range<u64>> {
+        self.handle.read().as_ref().map_or_else(Vec::new, |handle| handle.unreadable())
     }
 
     fn hold(&self) -> io::Result<()> {

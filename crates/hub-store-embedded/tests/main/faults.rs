@@ -194,6 +194,8 @@ fn round(seed: u64) -> Result<Tally, String> {
         world.steps(luck.below(20))?;
         for _ in 0..1 + luck.below(3) {
             let at = world.disk.ops() + luck.below(12);
+            // Asked again, the disk reads it: nobody notices.
+            world.disk.fail_read_after(luck.below(40));
             match luck.below(5) {
                 0 => world.disk.fail_syncs(true),
                 1 => world.disk.fail_writes(true),

@@ -46,6 +46,8 @@ pub(super) struct Faults {
     pub(super) stall_syncs: bool,
     pub(super) fail_writes: bool,
     pub(super) max_handles: Option<usize>,
+    /// A read fails after so many.
+    pub(super) fail_read: Option<u64>,
 }
 
 impl Shared {
@@ -171,6 +173,21 @@ impl State {
             names.swap(last, self.rng.below(last as u64 + 1) as usize);
         }
         names
+    }
+
+    /// An error if this is the read that is to fail.
+    pub(super) fn check_read(&mut self) -> io::Result<()> {
+        match &mut self.faults.fail_read {
+            None => Ok(()),
+            Some(0) => {
+                self.faults.fail_read = None;
+                Err(rustix::io::Errno::IO.into())
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
     }
 
     /// How many files are open.
