@@ -4,7 +4,7 @@
 use crate::catalog::Topic;
 use crate::disk::Wait;
 use crate::format::entry::{Cleaned, EVENT_OVERHEAD, MARK, place_of};
-use crate::format::frame;
+use crate::format::{frame, record};
 use crate::index::{Entry, Flags, id_hash, is_v7};
 use crate::lookup::{self, Failed, Found};
 use crate::segment::{Index, Segment};
@@ -19,6 +19,8 @@ use tokio::sync::oneshot;
 
 /// The largest record.
 pub const LARGEST: usize = frame::MAX - 64;
+/// The largest set of seqs in a frame: beside it are the topic's number and four others.
+pub const LARGEST_SET: usize = LARGEST - 64;
 /// The most digits that a seq has.
 const ROOM_FOR_SEQ: usize = 20;
 /// What a topic takes beside its name: two headers, its number twice, and how far it is reserved.
@@ -394,8 +396,15 @@ impl Writer {
         for (at, record) in batch.commit.records.iter().enumerate() {
             let start = frames.len();
             seal.record(frames, record);
-            if frames.len() - start > frame::HEADER + LARGEST {
-                frames.truncate(start);
+            if frames.len() - start <= frame::HEADER + LARGEST {
+                continue;
+            }
+            frames.truncate(start);
+            if let Record::Progress(topic, group, progress) = record {
+                for part in record::parts(progress) {
+                    seal.record(frames, &Record::Progress(topic.clone(), group.clone(), part));
+                }
+            } else {
                 oversized.push(at);
             }
         }

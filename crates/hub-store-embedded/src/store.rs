@@ -7,7 +7,7 @@ use crate::keeper::{Desk, Job};
 use crate::lookup::{self, Answer, Failed, told};
 use crate::options::{Options, Threads};
 use crate::pipeline::{Help, Pipeline};
-use crate::plan::Batch;
+use crate::plan::{Batch, LARGEST_SET};
 use crate::recover::{self, OpenError, Recovered};
 use crate::reserve::{self, is_disk_full};
 use crate::shared::Shared;
@@ -410,7 +410,9 @@ fn clean_now(
     let mut removed = 0;
     if let Some(cleaned) = told(clean::plan(shared, topic, policy))? {
         removed = cleaned.events;
-        let batch = Batch { cleaned: vec![(topic.clone(), cleaned)], ..Batch::default() };
+        let parts = cleaned.into_parts(LARGEST_SET).into_iter();
+        let cleaned = parts.map(|part| (topic.clone(), part)).collect();
+        let batch = Batch { cleaned, ..Batch::default() };
         pipeline.commit(batch, help)?;
         desk.hand_over(Job::Tidy);
     }
