@@ -27,6 +27,8 @@ mod ledger;
 mod load;
 #[path = "main/model.rs"]
 mod model;
+#[path = "main/newest.rs"]
+mod newest;
 #[path = "main/power.rs"]
 mod power;
 #[path = "main/threads.rs"]

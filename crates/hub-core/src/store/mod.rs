@@ -312,6 +312,29 @@ pub async fn delete_by_cleaning(
     Ok(Deleted { removed: cleaned.removed, is_complete: true })
 }
 
+/// As [`EventStore::newest`], with an answer of its own for a key whose newest record is damaged: the other keys do not
+/// wait for it.
+pub(crate) async fn newest_of_each(
+    store: &dyn EventStore,
+    topic: &TopicName,
+    keys: &[Key],
+) -> StoreResult<Vec<StoreResult<Option<Arc<Event>>>>> {
+    match store.newest(topic, keys).await {
+        Ok(newest) => return Ok(newest.into_iter().map(Ok).collect()),
+        Err(StoreError::Damaged(_)) => {}
+        Err(error) => return Err(error),
+    }
+    let mut each = Vec::with_capacity(keys.len());
+    for key in keys {
+        each.push(match store.newest(topic, std::slice::from_ref(key)).await {
+            Ok(newest) => Ok(newest.into_iter().next().flatten()),
+            Err(StoreError::Damaged(what)) => Err(StoreError::Damaged(what)),
+            Err(error) => return Err(error),
+        });
+    }
+    Ok(each)
+}
+
 /// Everything a hub needs to know to start.
 #[derive(Debug, Default)]
 pub struct Image {
