@@ -151,6 +151,14 @@ impl ReplicaSet {
         }
     }
 
+    /// Leaves a set of one node without a primary for so many seconds, as a long election does; waits for the next one.
+    pub async fn without_primary(&self, seconds: i32) -> Result<()> {
+        ensure!(self.nodes.len() == 1, "another node of {} would become primary at once", self.name);
+        let request = doc! { "replSetStepDown": seconds, "force": true };
+        admin::command(self.primary().await?.address(), request, Duration::from_secs(30)).await?;
+        self.primary().await.map(drop)
+    }
+
     /// Ends all servers and removes their data, as dropping does.
     pub fn stop(self) {}
 

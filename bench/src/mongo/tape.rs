@@ -45,8 +45,12 @@ impl EventStore for TapedStore {
         self.store.commit(commit)
     }
 
-    fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
-        self.store.give_way()
+    fn lanes(&self) -> Option<usize> {
+        self.store.lanes()
+    }
+
+    fn give_way<'a>(&'a self, topic: &'a TopicName) -> Option<BoxFuture<'a, ()>> {
+        self.store.give_way(topic)
     }
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {

@@ -4,6 +4,7 @@ mod client;
 mod commands;
 mod config;
 mod http;
+mod limits;
 mod log;
 mod outbox;
 mod secret;

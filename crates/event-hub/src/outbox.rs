@@ -96,7 +96,10 @@ impl Place {
     /// Makes the table, if it is not there.
     pub async fn init(&self) -> Result<()> {
         match self {
-            Self::Mongo { .. } => self.open("").await.map(drop),
+            Self::Mongo { .. } => {
+                self.open("").await?.close().await;
+                Ok(())
+            }
             Self::Postgres { url, table } => {
                 Ok(PostgresOutbox::init(url.expose(), &Options::table(table)).await?)
             }

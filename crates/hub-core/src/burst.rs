@@ -57,7 +57,7 @@ impl Burst {
     /// If the event is bad in itself, or the hub stops.
     pub fn add(&mut self, event: NewEvent) -> Result<Added> {
         let draft = self.engine.draft(event, self.subject.as_deref())?;
-        if self.takes_topics(std::slice::from_ref(&draft)) && self.takes(draft.1.len()) {
+        if self.takes_topics(std::slice::from_ref(&draft)) && self.takes(std::slice::from_ref(&draft)) {
             if self.drafts.capacity() == 0 {
                 self.drafts.reserve(Self::FIRST);
             }
@@ -70,8 +70,7 @@ impl Burst {
     /// Adds several events, which get into one commit. One that was found bad before keeps its error in its place.
     pub fn add_all(&mut self, events: Vec<Result<NewEvent>>) -> (Checked, Added) {
         let (mut drafts, checked) = self.engine.drafts(events, self.subject.as_deref());
-        let bytes = drafts.iter().map(|(_, draft)| draft.len()).sum();
-        if drafts.is_empty() || (self.takes_topics(&drafts) && self.takes(bytes)) {
+        if drafts.is_empty() || (self.takes_topics(&drafts) && self.takes(&drafts)) {
             self.drafts.append(&mut drafts);
             return (checked, Added::Taken);
         }
@@ -102,9 +101,15 @@ impl Burst {
         taken.try_take(drafts.iter().map(|(topic, _)| topic.number))
     }
 
-    /// Whether there is room for so many bytes more, which are taken then.
-    fn takes(&mut self, bytes: usize) -> bool {
-        let Some(room) = self.engine.committer.try_room(bytes) else { return false };
+    /// Whether there is room for more events, which is taken then. Events of topics that are held up go by themselves: others do not
+    /// wait for their room.
+    fn takes(&mut self, drafts: &[(Arc<Topic>, Draft)]) -> bool {
+        let Some((topic, _)) = drafts.first() else { return true };
+        if drafts.iter().any(|(topic, _)| topic.is_held_up()) {
+            return false;
+        }
+        let bytes = drafts.iter().map(|(_, draft)| draft.len()).sum();
+        let Some(room) = self.engine.committer.try_room(topic, bytes) else { return false };
         match &mut self.room {
             Some(all) => all.merge(room),
             none => *none = Some(room),

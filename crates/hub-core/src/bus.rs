@@ -212,12 +212,7 @@ fn start(engine: &Arc<Engine>) {
     });
     supervise::run(engine, "news of makers", |engine| async move { quota::follow_makers(&engine).await });
     supervise::run(engine, "news of deletions", |engine| async move { deletion::follow(&engine).await });
-    let beating = engine.clone();
-    engine.spawn(async move {
-        if let Some(cluster) = &beating.cluster {
-            cluster.run(&beating).await;
-        }
-    });
+    Cluster::start(engine);
 }
 
 /// Commits until the queue is closed and empty.

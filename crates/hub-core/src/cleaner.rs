@@ -64,6 +64,7 @@ impl Pass {
                 continue;
             }
             match clean(engine, &topic).await {
+                Ok(cleaned) if cleaned.is_partial => drop(self.cleaned.remove(topic.name.as_str())),
                 Ok(_) => drop(self.cleaned.insert(topic.name.to_string(), (last, now, settings))),
                 Err(error) => {
                     tracing::warn!(topic = %topic.name, %error, "cleaning failed, trying again later");

@@ -5,16 +5,23 @@
 //!
 //! The committer is a task, where a lone publisher is, and nobody has to be woken for one event. As soon as events keep
 //! coming it is a thread, if the store can do with one: see [`here`].
+//!
+//! A store that commits topics independently of each other gets several commits at once, one per topic: see [`lanes`].
 
 mod answer;
 pub(crate) mod here;
+mod lanes;
 mod queue;
+mod room;
 mod topics_in_flight;
 
+pub(crate) use room::Room;
 pub(crate) use topics_in_flight::{TakenTopics, TopicsInFlight};
 
-use answer::{Answer, Asker, Comparison, Place, Twin, conflict, reply, unknown_outcome};
+use answer::{Answer, Asker, Comparison, Joint, Place, Reply, Twin, conflict, reply, unknown_outcome};
+use lanes::{Lanes, answer_all};
 use queue::{Batch, Queue};
+use room::Rooms;
 use topics_in_flight::MAX_TOPICS;
 
 use crate::Millis;
@@ -26,17 +33,21 @@ use crate::store::{
 use crate::topic::{TailBudget, Topic, Waiter};
 use hub_proto::{Draft, Error, Event, EventId, Result, TopicName};
 use parking_lot::{Condvar, Mutex};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinSet;
 
 /// How long a store that does not say what it has stored is left alone.
 const RETRY: Millis = 200;
+/// Topics that are asked about at once: those of a shard that does not answer do not hold up the others.
+const LOOKS: usize = 8;
 
 /// The answer to a publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,19 +62,6 @@ pub struct Receipt {
     pub durable: Durability,
     /// The topic had this id already; `seq` and `ts` are those of the first one.
     pub duplicate: bool,
-}
-
-/// Room in the queue.
-pub(crate) struct Room(OwnedSemaphorePermit);
-
-impl Room {
-    pub fn bytes(&self) -> usize {
-        self.0.num_permits()
-    }
-
-    pub fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
-    }
 }
 
 /// The answer to an event that is in line. Dropping it takes nothing back.
@@ -152,6 +150,8 @@ type Answers = Mutex<Vec<Answer>>;
 /// The queue before the store.
 pub(crate) struct Committer {
     queue: Mutex<Queue>,
+    /// The lines that take its place, if the store commits topics independently of each other.
+    lanes: Option<Mutex<Lanes>>,
     /// Wakes the committer when it is a task.
     wake: Notify,
     /// Wakes it when it is a thread, which it is now if this is so.
@@ -164,8 +164,7 @@ pub(crate) struct Committer {
     over: Notify,
     /// Nobody watches for who is late, until a commit begins.
     idle: AtomicBool,
-    room: Arc<Semaphore>,
-    capacity: usize,
+    rooms: Rooms,
     timeout: Millis,
     doubtful: Mutex<BTreeMap<TopicName, Arc<Topic>>>,
     doubt: Notify,
@@ -183,10 +182,11 @@ pub(crate) struct Target {
 }
 
 impl Committer {
-    pub fn new(capacity: usize, timeout: Millis) -> Self {
-        let room = Arc::new(Semaphore::new(capacity));
+    /// `lanes`: how many commits the store takes at once, see [`EventStore::lanes`].
+    pub fn new(capacity: usize, timeout: Millis, lanes: Option<usize>) -> Self {
         Self {
             queue: Mutex::default(),
+            lanes: lanes.map(|at_once| Mutex::new(Lanes::new(at_once))),
             wake: Notify::new(),
             ready: Condvar::new(),
             is_here: AtomicBool::new(false),
@@ -194,8 +194,7 @@ impl Committer {
             began: Notify::new(),
             over: Notify::new(),
             idle: AtomicBool::new(false),
-            room,
-            capacity,
+            rooms: Rooms::new(capacity),
             timeout,
             doubtful: Mutex::default(),
             doubt: Notify::new(),
@@ -204,9 +203,10 @@ impl Committer {
 
     /// Puts one event in line for which there is room.
     pub fn publish(&self, room: Room, topic: Arc<Topic>, draft: Draft, now: Millis) -> Result<Pending> {
-        let (id, bytes) = (draft.id(), room.0.num_permits());
+        let id = draft.id();
         let (reply, answer) = oneshot::channel();
-        self.enqueue(1, bytes, |batch| batch.add_event(now, (topic, draft), room.0, reply))
+        let to = topic.clone();
+        self.enqueue(Some(&to), 1, room, |batch, room| batch.add_event(now, (topic, draft), room, reply))
             .map_err(|error| error.with_id(id))?;
         self.nudge();
         Ok(Pending { id, answer })
@@ -231,15 +231,54 @@ impl Committer {
     ) -> Sent {
         let ids = ids_of(&drafts);
         let (reply, answer) = oneshot::channel();
-        let (more, bytes, asker) = (drafts.len(), room.bytes(), Asker::Events(ids.clone(), Some(reply)));
-        let queued = self.enqueue(more, bytes, |batch| batch.add_events(now, asker, drafts, room.0, taken));
+        let is_split =
+            self.lanes.is_some() && drafts.iter().any(|(topic, _)| !Arc::ptr_eq(topic, &drafts[0].0));
+        let queued = match drafts.first() {
+            Some(_) if is_split => {
+                self.send_parts(room, taken, drafts, now, &Joint::new(ids.clone(), reply));
+                Ok(())
+            }
+            first => {
+                let topic = first.map(|(topic, _)| topic.clone());
+                let (more, asker) = (drafts.len(), Asker::Events(ids.clone(), Some(Reply::Whole(reply))));
+                let add = |batch: &mut Batch, room| batch.add_events(now, asker, drafts, room, taken);
+                self.enqueue(topic.as_ref(), more, room, add)
+            }
+        };
         self.nudge();
         Sent { ids, answer: queued.map(|()| answer) }
     }
 
+    /// Puts the events of each topic in the line of that topic.
+    fn send_parts(
+        &self,
+        mut room: Room,
+        mut taken: Option<TakenTopics>,
+        drafts: Vec<(Arc<Topic>, Draft)>,
+        now: Millis,
+        joint: &Arc<Joint>,
+    ) {
+        for TopicPart { topic, places, drafts } in topic_parts_of(drafts) {
+            let bytes = drafts.iter().map(|(_, draft)| draft.len()).sum();
+            let room = match topic.is_held_up() {
+                true => room.split_held_up(bytes),
+                false => room.split(bytes),
+            };
+            let taken = taken.as_mut().map(|taken| taken.split(topic.number));
+            let (more, ids) = (drafts.len(), ids_of(&drafts));
+            let reply = Reply::Part(places.clone(), joint.clone());
+            let asker = Asker::Events(ids.clone(), Some(reply));
+            let add = |batch: &mut Batch, room| batch.add_events(now, asker, drafts, room, taken);
+            if let Err(error) = self.enqueue(Some(&topic), more, room, add) {
+                let receipts = ids.iter().map(|&id| Err(error.clone().with_id(id))).collect();
+                Reply::Part(places, joint.clone()).send(receipts);
+            }
+        }
+    }
+
     /// Puts several events in line when there is room, if that is in time.
     pub async fn send_later(&self, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> Sent {
-        match self.wait_for_room(drafts.iter().map(|(_, draft)| draft.len()).sum()).await {
+        match self.wait_for_room(&drafts).await {
             Ok(room) => self.send(room, None, drafts, now),
             Err(error) => Sent { ids: ids_of(&drafts), answer: Err(error) },
         }
@@ -261,7 +300,7 @@ impl Committer {
             let mut taken = TakenTopics::new(topics, subject);
             let wait = tokio::time::timeout(Duration::from_millis(self.timeout), taken.take(&numbers));
             let room = match wait.await {
-                Ok(()) => self.wait_for_room(drafts.iter().map(|(_, draft)| draft.len()).sum()).await,
+                Ok(()) => self.wait_for_room(&drafts).await,
                 Err(_) => Err(Error::unavailable(
                     "this subject has too many topics in line: the event was not stored, try again later",
                 )),
@@ -289,52 +328,64 @@ impl Committer {
         self.send_later(drafts, now).await.await
     }
 
-    /// Makes groups or subscriptions durable: all of them, or an error. See [`Commit::epochs`].
-    pub async fn write(&self, records: Vec<Record>, epochs: Vec<u64>, now: Millis) -> Result<()> {
+    /// Makes groups or subscriptions durable; each has a result of its own. See [`Commit::epochs`].
+    pub async fn write(&self, records: Vec<Record>, epochs: Vec<u64>, now: Millis) -> Vec<Result<()>> {
         let (reply, answer) = oneshot::channel();
-        self.enqueue(records.len(), 0, |batch| batch.add_records(now, records, epochs, reply))?;
+        let more = records.len();
+        let add = |batch: &mut Batch, _: Room| batch.add_records(now, records, epochs, reply);
+        if let Err(error) = self.enqueue(None, more, Room::default(), add) {
+            return vec![Err(error); more];
+        }
         self.nudge();
+        let told = |result| match result {
+            Ok(()) => Ok(()),
+            Err(StoreError::Fenced(group)) => Err(crate::cluster::not_owner(&group)),
+            Err(error) => Err(Error::unavailable(error.to_string())),
+        };
         match answer.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(StoreError::Fenced(group))) => Err(crate::cluster::not_owner(&group)),
-            Ok(Err(error)) => Err(Error::unavailable(error.to_string())),
-            Err(_) => Err(stopped()),
+            Ok(results) => results.into_iter().map(told).collect(),
+            Err(_) => vec![Err(stopped()); more],
         }
     }
 
-    /// Room for so many bytes, if there is some at once. Free room is given to those who wait first, so taking it is no
-    /// jumping of the queue.
-    pub fn try_room(&self, bytes: usize) -> Option<Room> {
-        self.room.clone().try_acquire_many_owned(self.permits(bytes)).ok().map(Room)
+    /// Room for an event, if there is some at once: see [`Rooms::try_take`].
+    pub fn try_room(&self, topic: &Topic, bytes: usize) -> Option<Room> {
+        self.rooms.try_take(topic.is_held_up(), bytes)
     }
 
-    /// Room for so many bytes. Those who ask get it in the order in which they asked.
-    pub async fn wait_for_room(&self, bytes: usize) -> Result<Room> {
-        if let Some(room) = self.try_room(bytes) {
-            return Ok(room);
-        }
-        let acquire = self.room.clone().acquire_many_owned(self.permits(bytes));
-        match tokio::time::timeout(Duration::from_millis(self.timeout), acquire).await {
-            Ok(Ok(room)) => Ok(Room(room)),
-            Ok(Err(_)) => Err(stopped()),
+    /// Room for events. Those who ask get it in the order in which they asked.
+    pub async fn wait_for_room(&self, drafts: &[(Arc<Topic>, Draft)]) -> Result<Room> {
+        match tokio::time::timeout(Duration::from_millis(self.timeout), self.rooms.take(drafts)).await {
+            Ok(Some(room)) => Ok(room),
+            Ok(None) => Err(stopped()),
             Err(_) => Err(Error::unavailable(
                 "the store does not keep up: the event was not stored, try again later",
             )),
         }
     }
 
-    /// More than the whole queue is admitted alone.
-    fn permits(&self, bytes: usize) -> u32 {
-        bytes.clamp(1, self.capacity) as u32
-    }
-
-    /// Adds so many events or records, with so many bytes, to the line.
-    fn enqueue(&self, more: usize, bytes: usize, add: impl FnOnce(&mut Batch)) -> Result<()> {
-        let mut queue = self.queue.lock();
-        if queue.closed {
+    /// Adds so many events of a topic, or records, to the line.
+    fn enqueue(
+        &self,
+        topic: Option<&Arc<Topic>>,
+        more: usize,
+        mut room: Room,
+        add: impl FnOnce(&mut Batch, Room),
+    ) -> Result<()> {
+        let Some(lanes) = &self.lanes else {
+            let mut queue = self.queue.lock();
+            if queue.closed {
+                return Err(stopped());
+            }
+            add(queue.batch(more, room.bytes()), room);
+            return Ok(());
+        };
+        let mut lanes = lanes.lock();
+        if lanes.closed {
             return Err(stopped());
         }
-        add(queue.batch(more, bytes));
+        let batch = lanes.batch(topic, more, &mut room, &self.rooms)?;
+        add(batch, room);
         Ok(())
     }
 
@@ -342,24 +393,28 @@ impl Committer {
     pub fn abandon(&self) {
         self.close();
         let left = self.queue.lock().clear();
-        drop(left);
+        let lanes = self.lanes.as_ref().map(|lanes| lanes.lock().clear());
+        drop((left, lanes));
     }
 
     /// Takes nothing more; what is queued is still committed.
     pub fn close(&self) {
         self.queue.lock().closed = true;
-        self.room.close();
+        if let Some(lanes) = &self.lanes {
+            lanes.lock().closed = true;
+        }
+        self.rooms.close();
         self.nudge();
     }
 
     /// Commits until the queue is closed and empty, or until a thread should go on: see [`Committer::run_here`].
     pub async fn run(&self, target: &Target) -> Left {
+        if let Some(lanes) = &self.lanes {
+            return self.run_lanes(lanes, target).await;
+        }
         let may_leave = target.store.here().is_some();
         let mut crowd = Crowd(0);
         while !crowd.is_there() {
-            if let Some(turn_of_others) = target.store.give_way() {
-                turn_of_others.await;
-            }
             match self.next(target) {
                 (Some(batch), _) => {
                     let (commit, aboard) = self.board(batch, target);
@@ -388,14 +443,28 @@ impl Committer {
     ///
     /// An event that was committed while its topic was deleted is an event, too: `revive` creates the topic again.
     pub async fn clear_up(&self, target: &Target, revive: impl Fn(&TopicName, Bounds) -> Option<Arc<Topic>>) {
+        let mut looks = JoinSet::new();
+        let (mut last, mut asked) = (None, BTreeSet::new());
         loop {
-            let Some(topic) = self.doubtful.lock().first_key_value().map(|(_, topic)| topic.clone()) else {
-                self.doubt.notified().await;
-                continue;
+            while looks.len() < LOOKS
+                && let Some(topic) = self.next_doubtful(&mut last, &asked)
+            {
+                asked.insert(topic.name.clone());
+                let store = target.store.clone();
+                looks.spawn(async move {
+                    let bounds = store.bounds(&topic.name).await;
+                    if bounds.is_err() {
+                        tokio::time::sleep(Duration::from_millis(RETRY)).await;
+                    }
+                    (topic, bounds)
+                });
+            }
+            let (topic, bounds) = tokio::select! {
+                Some(Ok(look)) = looks.join_next() => look,
+                () = self.doubt.notified(), if looks.len() < LOOKS => continue,
             };
-            // Taken out first: a commit that fails from here on brings it back.
-            self.doubtful.lock().remove(&topic.name);
-            match target.store.bounds(&topic.name).await {
+            asked.remove(&topic.name);
+            match bounds {
                 Ok(bounds) => {
                     let there = if topic.is_removed() { revive(&topic.name, bounds) } else { Some(topic) };
                     there.into_iter().flat_map(|topic| topic.learn(bounds)).for_each(Waiter::wake);
@@ -403,10 +472,20 @@ impl Committer {
                 Err(error) => {
                     tracing::warn!(topic = %topic.name, %error, "what a failed commit has stored is still unknown");
                     self.doubtful.lock().insert(topic.name.clone(), topic);
-                    tokio::time::sleep(Duration::from_millis(RETRY)).await;
                 }
             }
         }
+    }
+
+    /// Takes out the next topic of which nobody knows what it has got, by name: none is passed over for another. A commit that
+    /// fails from here on brings it back; it is not asked about twice at the same time.
+    fn next_doubtful(&self, last: &mut Option<TopicName>, asked: &BTreeSet<TopicName>) -> Option<Arc<Topic>> {
+        let mut doubtful = self.doubtful.lock();
+        let after = last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = doubtful.range::<TopicName, _>((after, Bound::Unbounded));
+        let next = rest.chain(doubtful.iter()).find(|(name, _)| !asked.contains(*name));
+        *last = next.map(|(name, _)| name.clone());
+        doubtful.remove(last.as_ref()?)
     }
 
     /// The next commit, if there is one, and whether the line is closed.
@@ -449,7 +528,7 @@ impl Committer {
         let mut comparisons = reply(answers, results, committed.records);
         // What is still to be compared keeps its room in the queue: that bounds how much there is.
         for comparison in &mut comparisons {
-            comparison.room = room.as_mut().and_then(|room| room.split(comparison.bytes));
+            comparison.room = room.split(comparison.bytes);
         }
         drop(room);
         target.comparer.add(comparisons);
@@ -495,17 +574,19 @@ impl Committer {
         }
     }
 
-    /// Since when the oldest commit that is under way is waited for.
+    /// Since when the oldest commit that is under way is waited for; with lanes, also since when somebody waits in one.
     fn oldest(&self) -> Option<Millis> {
         let under_way = self.under_way.lock();
-        let mut under_way = under_way.iter().filter_map(Weak::upgrade);
-        under_way.find_map(|answers| answers.lock().first().map(|first| first.since))
+        let under_way = under_way.iter().filter_map(Weak::upgrade);
+        let under_way = under_way.filter_map(|answers| answers.lock().first().map(|first| first.since)).min();
+        let waiting = self.lanes.as_ref().and_then(|lanes| lanes.lock().oldest());
+        under_way.into_iter().chain(waiting).min()
     }
 
     fn answer_late(&self, now: Millis) {
         let late = |since: Millis| now.saturating_sub(since) >= self.timeout;
         let under_way: Vec<Arc<Answers>> = self.under_way.lock().iter().filter_map(Weak::upgrade).collect();
-        if under_way.is_empty() {
+        if under_way.is_empty() && self.lanes.is_none() {
             return;
         }
         let error = StoreError::Unavailable("the commit takes too long".into());
@@ -516,10 +597,11 @@ impl Committer {
                 .filter(|answer| late(answer.since))
                 .for_each(|answer| answer.fail(&error));
         }
-        let mut behind = self.queue.lock().take_late(late);
-        let error = StoreError::Unavailable("an earlier commit takes too long".into());
-        let answers = behind.iter_mut().flat_map(|batch| &mut batch.answers);
-        answers.for_each(|answer| answer.fail(&error));
+        let behind = match &self.lanes {
+            Some(lanes) => lanes.lock().take_late(late),
+            None => self.queue.lock().take_late(late),
+        };
+        answer_all(behind, &StoreError::Unavailable("an earlier commit takes too long".into()));
     }
 }
 
@@ -577,7 +659,7 @@ struct Aboard {
     topics: Vec<Arc<Topic>>,
     answers: Arc<Answers>,
     /// Room in the queue, kept until the commit has come to its end.
-    room: Option<OwnedSemaphorePermit>,
+    room: Room,
 }
 
 impl Aboard {
@@ -611,6 +693,28 @@ fn parts_of(drafts: Vec<(Arc<Topic>, Draft)>) -> Vec<Part> {
             }
             _ => parts.push(Part { numbers: vec![number], drafts: vec![(topic, draft)] }),
         }
+    }
+    parts
+}
+
+/// Events of one topic, and their places among those of several.
+struct TopicPart {
+    topic: Arc<Topic>,
+    places: Vec<usize>,
+    drafts: Vec<(Arc<Topic>, Draft)>,
+}
+
+/// The events of each topic, in their order.
+fn topic_parts_of(drafts: Vec<(Arc<Topic>, Draft)>) -> Vec<TopicPart> {
+    let mut parts: Vec<TopicPart> = Vec::new();
+    let mut numbers: HashMap<u64, usize> = HashMap::new();
+    for (place, (topic, draft)) in drafts.into_iter().enumerate() {
+        let at = *numbers.entry(topic.number).or_insert_with(|| {
+            parts.push(TopicPart { topic: topic.clone(), places: Vec::new(), drafts: Vec::new() });
+            parts.len() - 1
+        });
+        parts[at].places.push(place);
+        parts[at].drafts.push((topic, draft));
     }
     parts
 }

@@ -108,6 +108,7 @@ impl Engine {
         let started = (clock.wall(), clock.steady());
         let rules = RwLock::new(config.topics.clone());
         let clock_jump_wait = config.clock_jump_wait;
+        let committer = Committer::new(config.queue_bytes, config.publish_timeout, store.lanes());
         let engine = Arc::new(Self {
             store,
             clock,
@@ -116,7 +117,7 @@ impl Engine {
             notes: Notes::default(),
             deletions: Deletions::default(),
             topics_in_flight: cluster.is_some().then(Arc::default),
-            committer: Committer::new(config.queue_bytes, config.publish_timeout),
+            committer,
             saver: Saver::default(),
             supervisor: Supervisor::default(),
             tails: Arc::new(TailBudget::new(config.tail_bytes)),
@@ -210,9 +211,15 @@ impl Engine {
 
     /// The same, for those who know the epoch of each.
     pub async fn write_under(self: &Arc<Self>, records: Vec<Record>, epochs: Vec<u64>) -> Result<()> {
+        self.write_each(records, epochs).await.into_iter().collect()
+    }
+
+    /// The same, with a result of its own for each.
+    pub async fn write_each(self: &Arc<Self>, records: Vec<Record>, epochs: Vec<u64>) -> Vec<Result<()>> {
         let written = self.committer.write(records, epochs, self.clock.steady()).await;
+        let is_lost = |result: &Result<()>| result.as_ref().is_err_and(|error| error.code == Code::NotOwner);
         if let Some(cluster) = &self.cluster
-            && written.as_ref().is_err_and(|error| error.code == Code::NotOwner)
+            && written.iter().any(is_lost)
         {
             // Some of it is not ours any more: find out what.
             if let Err(error) = cluster.verify(self).await {
@@ -222,13 +229,18 @@ impl Engine {
         written
     }
 
-    /// Lets go of all groups and subscriptions called `name`, which is lost; nothing is stored.
-    pub fn drop_groups(&self, name: &GroupName, error: &Error) {
-        self.fans.drop_groups(self, name, error);
-        for topic in self.topics() {
-            if let Some(group) = topic.group(name).filter(|group| group.tenure.is_lost()) {
-                self.remove_group(&group);
-                group.lose(error);
+    /// Lets go of all groups and subscriptions with these names, which are lost; nothing is stored. Topics without such groups
+    /// are not looked at.
+    pub fn drop_groups(&self, lost: &[(GroupName, Arc<Tenure>)]) {
+        if lost.is_empty() {
+            return;
+        }
+        self.fans.drop_groups(self, &lost.iter().map(|(name, _)| name).collect());
+        for (name, tenure) in lost {
+            for group in tenure.groups() {
+                if self.remove_group(&group) {
+                    group.lose(&not_owner(name));
+                }
             }
         }
     }
@@ -354,6 +366,8 @@ impl Engine {
 
     /// Adds a group to its topic.
     pub fn add_group(&self, group: &Arc<Group>) {
+        // Before it can be found: a name that is lost from here on is lost with this group.
+        group.tenure.add_group(group);
         let before = group.topic.groups.write().insert(group.name.clone(), group.clone());
         match before {
             None => {
@@ -369,14 +383,20 @@ impl Engine {
         }
     }
 
-    /// Takes a group out of its topic.
-    pub fn remove_group(&self, group: &Group) {
-        let removed = group.topic.groups.write().remove(&group.name);
-        if let Some(removed) = removed {
-            self.metrics.forget_group(&removed.metrics);
-            self.uncount_group();
-            self.quotas.remove_group(&group.topic.name, group.maker.as_ref());
+    /// Takes a group out of its topic. False if it is not there, though another one of its name may be.
+    pub fn remove_group(&self, group: &Group) -> bool {
+        group.tenure.remove_group(group);
+        {
+            let mut groups = group.topic.groups.write();
+            if !groups.get(&group.name).is_some_and(|there| std::ptr::eq(Arc::as_ptr(there), group)) {
+                return false;
+            }
+            groups.remove(&group.name);
         }
+        self.metrics.forget_group(&group.metrics);
+        self.uncount_group();
+        self.quotas.remove_group(&group.topic.name, group.maker.as_ref());
+        true
     }
 
     /// Adds a topic that is not there. Only [`Fans::birth`] and [`restore`](Self::restore) call it. `is_remote`: another hub
@@ -409,6 +429,7 @@ impl Engine {
             }
             let groups = std::mem::take(&mut *topic.groups.write());
             for group in groups.values() {
+                group.tenure.remove_group(group);
                 self.uncount_group();
                 self.quotas.remove_group(&topic.name, group.maker.as_ref());
                 self.metrics.forget_group(&group.metrics);
@@ -498,12 +519,13 @@ impl Engine {
     pub fn publish(self: &Arc<Self>, event: NewEvent) -> Result<Submission> {
         let (topic, draft) = self.draft(event, None)?;
         let now = self.clock.steady();
-        if let Some(room) = self.committer.try_room(draft.len()) {
+        if let Some(room) = self.committer.try_room(&topic, draft.len()) {
             return self.committer.publish(room, topic, draft, now).map(Submission::Queued);
         }
-        let engine = self.clone();
+        let (engine, event) = (self.clone(), (topic, draft));
         Ok(Submission::Crowded(Box::pin(async move {
-            let room = engine.committer.wait_for_room(draft.len()).await;
+            let room = engine.committer.wait_for_room(std::slice::from_ref(&event)).await;
+            let (topic, draft) = event;
             let room = room.map_err(|error| error.with_id(draft.id()))?;
             engine.committer.publish(room, topic, draft, now)
         })))
@@ -514,6 +536,57 @@ impl Engine {
         let (drafts, checked) = self.drafts(events.into_iter().map(Ok).collect(), None);
         let receipts = self.committer.publish_all(drafts, self.clock.steady()).await;
         checked.merge(receipts)
+    }
+
+    /// Publishes events in this order, none without those before it. Answers for the first ones: an error is the last answer,
+    /// and nothing behind it was stored.
+    ///
+    /// Those go together that a commit cannot bring to different ends: events of one topic that are good in themselves, and
+    /// whose ids the topic does not have. One with a known id goes alone, because it may be another event.
+    pub async fn publish_in_order(self: &Arc<Self>, events: Vec<NewEvent>) -> Vec<Result<Receipt>> {
+        let Some(topic) = events.first().map(|event| event.topic.clone()) else { return Vec::new() };
+        let mut together = events.iter().take_while(|event| event.topic == topic).count();
+        if together > 1 {
+            let ids = events[..together].iter().map(|event| event.options.id);
+            together = self.before_first_known(&topic, ids.collect()).await.max(1);
+        }
+        let mut drafts = Vec::with_capacity(together);
+        for event in events.into_iter().take(together) {
+            match self.draft(event, None) {
+                Ok(draft) => drafts.push(draft),
+                Err(error) if drafts.is_empty() => return vec![Err(error)],
+                // Its turn comes when those before it are stored.
+                Err(_) => break,
+            }
+        }
+        let mut receipts = self.committer.publish_all(drafts, self.clock.steady()).await;
+        let failed = receipts.iter().position(Result::is_err);
+        receipts.truncate(failed.map_or(receipts.len(), |at| at + 1));
+        receipts
+    }
+
+    /// How many ids there are before the first that a topic has, or that cannot be looked up.
+    async fn before_first_known(self: &Arc<Self>, topic: &TopicName, ids: Vec<Option<EventId>>) -> usize {
+        let mut first = ids.len();
+        let mut looking = tokio::task::JoinSet::new();
+        for (at, id) in ids.into_iter().enumerate() {
+            let (engine, topic) = (self.clone(), topic.clone());
+            looking.spawn(async move {
+                let is_new = match id {
+                    Some(id) => matches!(engine.store.seq_of(&topic, id).await, Ok(None)),
+                    None => true,
+                };
+                (at, is_new)
+            });
+        }
+        while let Some(looked) = looking.join_next().await {
+            match looked {
+                Ok((_, true)) => {}
+                Ok((at, false)) => first = first.min(at),
+                Err(_) => first = 0,
+            }
+        }
+        first
     }
 
     /// The drafts of good events, and the errors of bad ones in their places.

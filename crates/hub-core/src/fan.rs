@@ -4,6 +4,7 @@
 //! time. So a covered topic without a group was born later, and its group starts at the beginning.
 
 use crate::Millis;
+use crate::cluster::not_owner;
 use crate::deletion::being_deleted;
 use crate::engine::{By, Engine};
 use crate::group::dispatch::MemberId;
@@ -15,7 +16,7 @@ use crate::store::{Bounds, GroupRecord, StoredGroup, SubscriptionRecord};
 use crate::topic::Topic;
 use hub_proto::{Code, Error, GroupName, Pattern, Result, TopicName};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
@@ -313,12 +314,12 @@ impl Fans {
     }
 
     /// Takes out every subscription with this group name; nothing is stored.
-    pub fn drop_groups(&self, engine: &Engine, group: &GroupName, error: &Error) {
+    pub fn drop_groups(&self, engine: &Engine, groups: &HashSet<&GroupName>) {
         let mut inner = self.inner.lock();
         inner.fans.retain(|(_, name), fan| {
-            let goes = name == group;
+            let goes = groups.contains(name);
             if goes {
-                fan.end_members(error);
+                fan.end_members(&not_owner(name));
                 engine.uncount_group();
                 engine.quotas.remove_subscription(fan.maker.as_ref());
             }

@@ -6,7 +6,7 @@
 use crate::derived::{self, Record};
 use crate::engine::Engine;
 use crate::position::refused;
-use crate::store::ReadLimit;
+use crate::store::{ReadLimit, newest_of_each};
 use crate::topic::Topic;
 use hub_proto::{Derivation, Event, Key, Payload, Result, json};
 use serde::Deserialize;
@@ -59,8 +59,9 @@ async fn changed_keys(engine: &Engine, topic: &Topic, block: &[Arc<Event>]) -> R
     keys.reverse();
     keys.dedup_by(|a, b| a.0 == b.0);
     let names: Vec<Key> = keys.iter().map(|(key, _)| (*key).clone()).collect();
-    let newest = engine.store.newest(&topic.name, &names).await.map_err(refused)?;
-    let entries = keys.iter().zip(newest);
+    let newest = newest_of_each(&*engine.store, &topic.name, &names).await.map_err(refused)?;
+    // A key whose newest record is damaged keeps the state it has: nobody knows a newer one.
+    let entries = keys.iter().zip(newest).filter_map(|(key, newest)| Some((key, newest.ok()?)));
     Ok(entries.map(|((key, seq), newest)| entry(topic, key, *seq, newest.as_deref())).collect())
 }
 

@@ -83,7 +83,17 @@ pub(crate) fn run<F: Future<Output = ()> + Send + 'static>(
     task: &'static str,
     act: impl Fn(Arc<Engine>) -> F + Send + 'static,
 ) {
-    let (stopping, this) = (engine.stopping.clone(), engine.clone());
+    run_until(engine, engine.stopping.clone(), task, act);
+}
+
+/// The same, until `end` is cancelled.
+pub(crate) fn run_until<F: Future<Output = ()> + Send + 'static>(
+    engine: &Arc<Engine>,
+    end: CancellationToken,
+    task: &'static str,
+    act: impl Fn(Arc<Engine>) -> F + Send + 'static,
+) {
+    let this = engine.clone();
     let supervised = async move {
         while let Err(panic) = AssertUnwindSafe(act(this.clone())).catch_unwind().await {
             this.metrics.task_panicked(task);
@@ -95,7 +105,7 @@ pub(crate) fn run<F: Future<Output = ()> + Send + 'static>(
     engine.spawn(async move {
         tokio::select! {
             biased;
-            () = stopping.cancelled() => {}
+            () = end.cancelled() => {}
             () = supervised => {}
         }
     });

@@ -32,6 +32,8 @@ pub(crate) struct Topic {
     life: AtomicU8,
     /// Commits of this hub that are under way.
     committing: AtomicUsize,
+    /// A commit takes long, or has failed, and none has succeeded since: see `committer::lanes`.
+    held_up: AtomicBool,
     /// One cleaner at a time: a snapshot is written in order.
     pub cleaning: tokio::sync::Mutex<()>,
 }
@@ -121,6 +123,7 @@ impl Topic {
             deleted_upto,
             life: AtomicU8::new(Life::There as u8),
             committing,
+            held_up: AtomicBool::new(false),
             cleaning,
         }
     }
@@ -225,6 +228,15 @@ impl Topic {
     /// Whether a commit of this hub is under way.
     pub fn is_committing(&self) -> bool {
         self.committing.load(Relaxed) > 0
+    }
+
+    /// Whether the store does not commit its events as it should.
+    pub fn is_held_up(&self) -> bool {
+        self.held_up.load(Relaxed)
+    }
+
+    pub fn set_held_up(&self, held_up: bool) {
+        self.held_up.store(held_up, Relaxed);
     }
 
     /// Whether somebody has seen everything and wants more.

@@ -17,6 +17,8 @@ mod faults;
 mod groups;
 #[path = "main/health.rs"]
 mod health;
+#[path = "main/lanes.rs"]
+mod lanes;
 #[path = "main/limits.rs"]
 mod limits;
 #[path = "main/metrics.rs"]
@@ -62,7 +64,7 @@ impl StoreFactory for Memory {
     }
 }
 
-/// The decorator changes nothing while it is quiet.
+/// The decorator changes nothing while it is quiet, and neither do lanes.
 #[derive(Default)]
 struct Quiet(MemoryStore);
 
@@ -72,7 +74,7 @@ impl StoreFactory for Quiet {
     }
 
     async fn open(&self) -> Arc<dyn EventStore> {
-        Arc::new(FaultyStore::new(Arc::new(self.0.clone())))
+        Arc::new(FaultyStore::new(Arc::new(self.0.clone())).with_lanes(Some(2)))
     }
 }
 

@@ -110,7 +110,7 @@ pub fn span(millis: Millis) -> i64 {
     i64::try_from(millis).unwrap_or(CENTURY).min(CENTURY)
 }
 
-/// How many rows at most.
+/// How many at most.
 pub fn count(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

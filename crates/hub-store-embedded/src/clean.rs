@@ -92,21 +92,25 @@ impl Gone {
 
 /// The newest record of every key, but for tombstones whose grace is over.
 fn newest(shared: &Shared, topic: &Topic, policy: &CleanPolicy, reach: u64) -> Answer<RoaringTreemap> {
-    let mut newest = RoaringTreemap::new();
-    let mut keys = Keys::new(shared, topic, None, Wait::Yes)?;
-    while let Some((segment, entry)) = keys.next()? {
-        let mut over = false;
-        if entry.flags.has(Flags::TOMBSTONE) && entry.seq <= reach {
-            let stored = segment.frame(entry.offset, &topic.name, Wait::Yes);
-            let stored = stored.map_err(|error| lookup::failed(shared, &error))?;
-            over =
-                matches!(stored, Some(Stored::Event(event)) if event.committed() < policy.tombstones_before);
+    loop {
+        let mut newest = RoaringTreemap::new();
+        let mut keys = Keys::new(shared, topic, None, Wait::Yes)?;
+        while let Some((segment, entry)) = keys.next()? {
+            let mut over = false;
+            if entry.flags.has(Flags::TOMBSTONE) && entry.seq <= reach {
+                let stored = segment.frame(entry.offset, &topic.name, Wait::Yes);
+                let stored = stored.map_err(|error| lookup::failed(shared, &error))?;
+                over = matches!(stored, Some(Stored::Event(event)) if event.committed() < policy.tombstones_before);
+            }
+            if !over {
+                newest.insert(entry.seq);
+            }
         }
-        if !over {
-            newest.insert(entry.seq);
+        // A record that was missed while it moved would count as overtaken, and go.
+        if keys.is_current() {
+            return Ok(newest);
         }
     }
-    Ok(newest)
 }
 
 /// Looks at every record that readers see in `after + 1..=upto`, until it is told to stop.

@@ -9,6 +9,8 @@ const FINDINGS: usize = 20;
 #[derive(Default)]
 struct Board {
     failing: Option<String>,
+    /// It fails because the disk is full.
+    is_full: bool,
     upkeep: Option<String>,
     findings: Vec<String>,
     more: usize,
@@ -21,19 +23,22 @@ struct Board {
 pub struct HealthBoard(Mutex<Board>);
 
 impl HealthBoard {
-    /// Commits fail.
-    pub fn failing(&self, why: &str) {
+    /// Commits fail; on a full disk those with events do.
+    pub fn failing(&self, why: &str, is_full: bool) {
         let mut board = self.0.lock();
         board.failed_commits += 1;
         if board.failing.is_none() {
             tracing::error!(why, "the store takes no commits");
         }
-        board.failing = Some(why.to_string());
+        (board.failing, board.is_full) = (Some(why.to_string()), is_full);
     }
 
-    /// Commits succeed.
-    pub fn working(&self) {
+    /// Commits succeed. Those without events say nothing about a disk that is too full for events.
+    pub fn working(&self, with_events: bool) {
         let mut board = self.0.lock();
+        if board.is_full && !with_events {
+            return;
+        }
         if board.failing.take().is_some() {
             tracing::info!("the store takes commits again");
         }

@@ -1,11 +1,12 @@
 //! Upkeep beside the commits: sealing segments, writing the manifest, preparing the next segment, rewriting what is
 //! mostly gone.
 
-use crate::disk::Wait;
+use crate::disk::{DiskFile, Wait};
 use crate::format::header;
 use crate::index::SegmentIndex;
 use crate::manifest::{self, Copy, Manifest, STRIDE, write_file};
 use crate::options::Threads;
+use crate::reserve::{self, is_disk_full};
 use crate::rewrite::{self, Written};
 use crate::segment::{Index, Segment, SegmentId};
 use crate::shared::{Prepared, Shared, explain};
@@ -42,6 +43,17 @@ pub enum Job {
     Tidy,
     /// Nothing more.
     Stop,
+}
+
+/// What came of a turn of the keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// There is nothing more to do.
+    Done,
+    /// There may be: but first for what has come meanwhile.
+    More,
+    /// Something failed, and is tried again.
+    Failed,
 }
 
 /// Takes jobs.
@@ -82,7 +94,13 @@ impl Desk {
     /// Hands a job over; waits when too many do.
     pub fn hand_over(&self, job: Job) {
         match self {
-            Self::Here(keeper) => drop(keeper.lock().take(job)),
+            Self::Here(keeper) => {
+                let mut keeper = keeper.lock();
+                let mut turn = keeper.take(job);
+                while turn == Turn::More {
+                    turn = keeper.work();
+                }
+            }
             // It looks at every segment and every topic in it: once for all that was cleaned before it begins.
             Self::Thread(_, tidy) if matches!(job, Job::Tidy) && tidy.swap(true, AcqRel) => {}
             // Nobody is there to hear it after the end.
@@ -108,8 +126,8 @@ pub struct Keeper {
     /// A rewrite whose manifest could not be written, or not twice: which segments count is not known. It is the next
     /// to be finished.
     rewritten: Option<(Vec<Arc<Segment>>, Written)>,
-    /// Files that no manifest knows any more, to be removed.
-    gone: Vec<String>,
+    /// Segments that no manifest knows any more: their files are to be removed.
+    gone: Vec<Arc<Segment>>,
 }
 
 impl Keeper {
@@ -119,27 +137,28 @@ impl Keeper {
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
         // And need not wait until it has had its share.
         slice::shorten();
-        let mut again = true;
+        let mut turn = Turn::Failed;
         loop {
             let spare = self.shared.spare_index.lock().is_some();
-            let job = match (again, spare) {
-                (true, _) => jobs.recv_timeout(RETRY),
-                (false, true) => jobs.recv_timeout(SPARE),
-                (false, false) => jobs.recv().map_err(Into::into),
+            let job = match (turn, spare) {
+                (Turn::More, _) => jobs.recv_timeout(Duration::ZERO),
+                (Turn::Failed, _) => jobs.recv_timeout(RETRY),
+                (Turn::Done, true) => jobs.recv_timeout(SPARE),
+                (Turn::Done, false) => jobs.recv().map_err(Into::into),
             };
-            again = match job {
+            turn = match job {
                 Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(job) => self.take(job).is_err(),
-                Err(RecvTimeoutError::Timeout) if again => self.work().is_err(),
+                Ok(job) => self.take(job),
+                Err(RecvTimeoutError::Timeout) if turn != Turn::Done => self.work(),
                 Err(RecvTimeoutError::Timeout) => {
                     *self.shared.spare_index.lock() = None;
-                    false
+                    Turn::Done
                 }
             };
         }
     }
 
-    fn take(&mut self, job: Job) -> Result<(), ()> {
+    fn take(&mut self, job: Job) -> Turn {
         match job {
             Job::Sealed(segments, image) => self.waiting.push_back((segments, image)),
             Job::Tidy | Job::Stop => self.tidy.store(false, Release),
@@ -147,8 +166,8 @@ impl Keeper {
         self.work()
     }
 
-    /// Does everything there is to do; what fails is tried again.
-    fn work(&mut self) -> Result<(), ()> {
+    /// Does what there is to do, but no more than one rewrite: a segment that is full does not wait for others.
+    fn work(&mut self) -> Turn {
         // A job is taken out when it is done: what a panic has left of one is begun again.
         let result = catch_unwind(AssertUnwindSafe(|| self.try_work())).unwrap_or_else(|_| {
             Err(io::Error::other("upkeep broke off, which is a bug: the log has the panic"))
@@ -157,15 +176,52 @@ impl Keeper {
         self.shared
             .health
             .upkeep(result.as_ref().err().map(|error| format!("{} in {place}", explain(error))));
-        result.map_err(drop)
+        match result {
+            Ok(true) => Turn::More,
+            Ok(false) => Turn::Done,
+            Err(_) => Turn::Failed,
+        }
     }
 
-    fn try_work(&mut self) -> io::Result<()> {
+    /// Whether there may be more to do. What fails does not keep the rest from being done: a full disk has no room for
+    /// another segment before others have gone.
+    fn try_work(&mut self) -> io::Result<bool> {
+        let mut failed = Ok(());
+        let mut prepared = Ok(());
         // One that was filled just now comes first: a start that finds no sidecar of it has to read it. It is not long until
         // it is sealed.
         if self.waiting.len() != 1 || self.is_needed_soon() {
-            self.prepare_next()?;
+            prepared = self.prepare_next();
         }
+        let stages: [fn(&mut Self) -> io::Result<()>; 4] =
+            [Self::seal_waiting, Self::finish_sealed, Self::note_damage, Self::remove_dead];
+        for stage in stages {
+            self.shared.check_open()?;
+            failed = failed.and(self.with_reserve(stage));
+            if prepared.is_ok() {
+                prepared = self.prepare_next();
+            }
+        }
+        let more = self.rewrite_one();
+        if prepared.is_err() {
+            prepared = self.prepare_next();
+        }
+        if prepared.is_ok() && self.shared.tail().failed.is_none() {
+            self.shared.health.working(true);
+        }
+        failed.and(prepared).and(more)
+    }
+
+    /// Gives the reserve up for something that fails because the disk is full.
+    fn with_reserve(&mut self, stage: fn(&mut Self) -> io::Result<()>) -> io::Result<()> {
+        match stage(self) {
+            Err(error) if is_disk_full(&error) && self.shared.give_up_reserve()? => stage(self),
+            done => done,
+        }
+    }
+
+    /// Writes sidecars of full segments, and the manifest that knows them.
+    fn seal_waiting(&mut self) -> io::Result<()> {
         while let Some((segments, image)) = self.waiting.front() {
             for segment in segments {
                 let index = seal(&self.shared, segment)?;
@@ -187,7 +243,44 @@ impl Keeper {
             }
             self.waiting.pop_front();
         }
-        self.prepare_next()?;
+        Ok(())
+    }
+
+    /// Removes the segments that have nothing left, and what an earlier try has left over.
+    fn remove_dead(&mut self) -> io::Result<()> {
+        if let Some((run, written)) = self.rewritten.take() {
+            self.replace(run, written)?;
+        }
+        let (dead, written) = rewrite::dead(&self.shared, self.upto);
+        if !dead.is_empty() {
+            self.replace(dead, written)?;
+        }
+        self.remove_gone()
+    }
+
+    /// Rewrites some segments that are mostly gone. Whether there were any.
+    fn rewrite_one(&mut self) -> io::Result<bool> {
+        if self.rewritten.is_some() {
+            // Which segments count is not known before that one is finished.
+            return Ok(false);
+        }
+        for is_tight in [false, true] {
+            let Some(run) = rewrite::choose(&self.shared, self.upto, is_tight) else { return Ok(false) };
+            match rewrite::write(&self.shared, &run) {
+                Err(error) if !is_tight && is_disk_full(&error) => {}
+                written => {
+                    if let Some(written) = written? {
+                        self.replace(run, written)?;
+                    }
+                    break;
+                }
+            }
+        }
+        self.remove_gone().map(|()| true)
+    }
+
+    /// Makes sidecars that are missing, and gives unused room back.
+    fn finish_sealed(&mut self) -> io::Result<()> {
         let segments = self.shared.segments();
         for segment in segments.iter().take(segments.len() - 1) {
             // One whose sidecar had to be made again.
@@ -196,24 +289,23 @@ impl Keeper {
                 trim(segment)?;
             }
         }
-        self.note_damage()?;
-        if self.shared.tail().failed.is_none() {
-            self.shared.health.working();
-        }
-        loop {
-            if let Some((run, written)) = self.rewritten.take() {
-                self.replace(run, written)?;
-                self.prepare_next()?;
-            }
-            self.remove_gone()?;
-            let Some(run) = rewrite::choose(&self.shared, self.upto) else { return Ok(()) };
-            self.rewritten = rewrite::write(&self.shared, &run)?.map(|written| (run, written));
-        }
+        Ok(())
     }
 
     /// Whether it is not long any more until another segment is begun.
     fn is_needed_soon(&self) -> bool {
-        self.shared.tail().end >= self.shared.options.segment_bytes / 2
+        let tail = self.shared.tail();
+        tail.end >= self.shared.options.segment_bytes.min(tail.segment.capacity) / 2
+    }
+
+    /// How many zeros are written at once: few, with rests, unless a commit may have to wait for them.
+    fn stride(&self) -> u64 {
+        if self.shared.options.threads == Threads::None || self.is_needed_soon() {
+            AT_ONCE
+        } else {
+            std::thread::sleep(REST);
+            STRIDE as u64
+        }
     }
 
     fn prepare_next(&self) -> io::Result<()> {
@@ -223,15 +315,7 @@ impl Keeper {
         let number = self.shared.tail().segment.id.number() + 1;
         if slot.as_ref().is_none_or(|prepared| prepared.number != number) {
             let bytes = self.shared.options.segment_bytes;
-            let step = || {
-                if self.shared.options.threads == Threads::None || self.is_needed_soon() {
-                    AT_ONCE
-                } else {
-                    std::thread::sleep(REST);
-                    STRIDE as u64
-                }
-            };
-            *slot = Some(prepare(&self.shared, number, bytes, step)?);
+            *slot = Some(prepare(&self.shared, number, bytes, || self.stride())?);
         }
         Ok(())
     }
@@ -261,14 +345,14 @@ impl Keeper {
         Ok(())
     }
 
-    /// Puts what is left of some adjacent segments into their place.
+    /// Puts what is left of some segments into their place. They are neighbours, or nothing is left.
     fn replace(&mut self, run: Vec<Arc<Segment>>, written: Written) -> io::Result<()> {
         if let Err(error) = self.write_down(&run, &written) {
             self.rewritten = Some((run, written));
             return Err(error);
         }
         rewrite::swap(&self.shared, &run, &written);
-        self.gone.extend(run.iter().flat_map(|segment| [segment.id.to_string(), segment.id.sidecar()]));
+        self.gone.extend(run);
         Ok(())
     }
 
@@ -277,11 +361,18 @@ impl Keeper {
         if self.gone.is_empty() {
             return Ok(());
         }
-        while let Some(name) = self.gone.last() {
-            match self.shared.disk.remove(name) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => self.gone.pop(),
-            };
+        while let Some(segment) = self.gone.last() {
+            // Nobody finds it any more, but a reader may have found it before.
+            if Arc::strong_count(segment) > 1 {
+                segment.hold()?;
+            }
+            for name in [segment.id.to_string(), segment.id.sidecar()] {
+                match self.shared.disk.remove(&name) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+            }
+            self.gone.pop();
         }
         self.shared.disk.sync_names()
     }
@@ -299,7 +390,8 @@ impl Keeper {
                 end: segment.len(),
                 damaged: false,
             });
-            manifest.segments.splice(at..at + run.len(), kept);
+            manifest.segments.retain(|row| !among(row));
+            manifest.segments.splice(at..at, kept);
         }
         for (number, _, meta) in &mut manifest.topics {
             if let Some(dropped) = written.dropped.get(number) {
@@ -329,8 +421,8 @@ fn newest(shared: &Shared) -> io::Result<Option<Box<Manifest>>> {
 /// Writes the sidecar of a segment, and gives its index back, if that is in memory.
 pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<Option<SegmentIndex>> {
     let end = segment.len();
-    if segment.file.size()? < header::LEN as u64 {
-        // There is nothing left to make a sidecar of; one that is there tells what was lost.
+    if matches!(&*segment.index.read(), Index::Sealed(_)) || segment.file.size()? < header::LEN as u64 {
+        // It is done; or there is nothing left to make a sidecar of, and one that is there tells what was lost.
         return Ok(None);
     }
     let bytes = match &*segment.index.read() {
@@ -344,7 +436,7 @@ pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<Option<SegmentInde
         SidecarError::Io(error) => error,
         SidecarError::Bad(what) => io::Error::other(what.to_string()),
     };
-    let sidecar = Sidecar::open(shared.disk.open(&name)?, segment.nonce, end).map_err(bad)?;
+    let sidecar = Sidecar::open(shared.files.file(&name)?, segment.nonce, end).map_err(bad)?;
     // While its bytes are in memory.
     sidecar.verify(Wait::Yes).map_err(bad)?;
     match std::mem::replace(&mut *segment.index.write(), Index::Sealed(sidecar)) {
@@ -357,21 +449,65 @@ pub fn seal(shared: &Shared, segment: &Segment) -> io::Result<Option<SegmentInde
 /// shorter than it was made is damaged.
 fn trim(segment: &Segment) -> io::Result<()> {
     let end = segment.len();
-    if !segment.damaged.load(Relaxed) && segment.file.size()? > end {
+    if segment.damaged.load(Relaxed) || segment.trimmed.load(Relaxed) {
+        return Ok(());
+    }
+    if segment.file.size()? > end {
         segment.file.set_len(end)?;
     }
+    segment.trimmed.store(true, Relaxed);
     Ok(())
 }
 
-/// Makes a file of zeros for a segment. Written zeros, not a hole: a sync of a hole has to write down that it is none
-/// any more. In steps, of as many bytes as it is told each time: what commits sync meanwhile has to wait behind one.
+/// Makes a file of zeros for a segment that takes events. The reserve comes first: what a full disk has left is not for
+/// events.
 pub fn prepare(shared: &Shared, number: u64, bytes: u64, step: impl Fn() -> u64) -> io::Result<Prepared> {
-    let name = format!("{}.new", SegmentId::Log(number));
-    match shared.disk.remove(&name) {
+    make_reserve(shared, &step)?;
+    prepare_from_reserve(shared, number, bytes, step)
+}
+
+/// Makes a file of zeros for a segment, also if there is no room for a reserve.
+pub fn prepare_from_reserve(
+    shared: &Shared,
+    number: u64,
+    bytes: u64,
+    step: impl Fn() -> u64,
+) -> io::Result<Prepared> {
+    let file = make_zeros(shared, &format!("{}.new", SegmentId::Log(number)), bytes, step)?;
+    Ok(Prepared { number, file, bytes })
+}
+
+/// Makes the reserve, if it is not there.
+fn make_reserve(shared: &Shared, step: impl Fn() -> u64) -> io::Result<()> {
+    let bytes = shared.options.disk_reserve;
+    if bytes == 0 || shared.has_reserve.load(Relaxed) {
+        return Ok(());
+    }
+    let unfinished = format!("{}.tmp", reserve::NAME);
+    make_zeros(shared, &unfinished, bytes, step)?;
+    shared.disk.rename(&unfinished, reserve::NAME)?;
+    shared.disk.sync_names()?;
+    shared.has_reserve.store(true, Relaxed);
+    Ok(())
+}
+
+/// Makes a file of zeros. Written zeros, not a hole: a sync of a hole has to write down that it is none
+/// any more. In steps, of as many bytes as it is told each time: what commits sync meanwhile has to wait behind one.
+fn make_zeros(
+    shared: &Shared,
+    name: &str,
+    bytes: u64,
+    step: impl Fn() -> u64,
+) -> io::Result<Arc<dyn DiskFile>> {
+    match shared.disk.remove(name) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let file = shared.disk.create(&name)?;
+    if shared.disk.free().is_some_and(|free| free < bytes) {
+        // All that is free would be written full to find that out, with each commit.
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    let file = shared.disk.create(name)?;
     let fill = || {
         let zeros = vec![0; AT_ONCE.min(bytes) as usize];
         let mut at = 0;
@@ -385,8 +521,8 @@ pub fn prepare(shared: &Shared, number: u64, bytes: u64, step: impl Fn() -> u64)
     };
     if let Err(error) = fill() {
         // Room for others.
-        let _ = shared.disk.remove(&name);
+        let _ = shared.disk.remove(name);
         return Err(error);
     }
-    Ok(Prepared { number, file, bytes })
+    Ok(file)
 }

@@ -36,6 +36,7 @@
 //! | `plan`, `pipeline` | the commit |
 //! | `writer` | from one segment to the next; after an error |
 //! | `recover`, `replay`, `rebuild` | opening; a segment's index from its frames |
+//! | `reserve` | room for the store's own records on a full disk |
 //! | `quarantine` | where damaged bytes go |
 //! | `losses`, `health` | what damage has cost and how the store is doing, in words |
 //! | `lookup` | reading |
@@ -61,6 +62,7 @@ mod quarantine;
 mod rebuild;
 mod recover;
 mod replay;
+mod reserve;
 mod rewrite;
 pub mod scan;
 mod segment;
@@ -71,5 +73,6 @@ mod store;
 mod writer;
 
 pub use options::{Options, Threads};
+pub use plan::LARGEST as LARGEST_RECORD;
 pub use recover::OpenError;
 pub use store::EmbeddedStore;

@@ -280,7 +280,10 @@ pub fn newest(shared: &Shared, topic: &Topic, key: &str, wait: Wait) -> Answer<O
                 return Ok(None);
             }
         }
-        return Ok(None);
+        // After an error of the disk records move to another segment: this one may have been in neither.
+        if topic.state.lock().moves == moves {
+            return Ok(None);
+        }
     }
 }
 
@@ -338,6 +341,11 @@ impl<'a> Keys<'a> {
         Ok(Self { shared, topic, wait, runs, moves })
     }
 
+    /// Whether no record has changed places since: no key was missed.
+    pub fn is_current(&self) -> bool {
+        self.topic.state.lock().moves == self.moves
+    }
+
     /// The next key's newest entry.
     pub fn next(&mut self) -> Answer<Option<(Arc<Segment>, Entry)>> {
         let least = self.runs.iter().filter_map(|run| run.head.as_ref()).map(|(key, _)| key).min().cloned();
@@ -380,7 +388,9 @@ pub fn newest_page(
             }
             page.push(event);
         }
-        return Ok(page);
+        if keys.is_current() {
+            return Ok(page);
+        }
     }
 }
 

@@ -16,6 +16,7 @@
 //! | | … | subscriptions: count `u32`, then each as in [`record`](crate::format::record) |
 
 use crate::catalog::TopicMeta;
+use crate::disk::salvage::is_unreadable;
 use crate::disk::{Disk, read_all};
 use crate::format::bytes::{Malformed, Put, Take};
 use crate::format::entry::{read_set, write_set};
@@ -213,7 +214,11 @@ pub fn read_copy(disk: &dyn Disk, name: &str) -> io::Result<Copy> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Copy::Missing),
         Err(error) => return Err(error),
     };
-    Ok(match Manifest::decode(&read_all(&*file)?) {
+    let bytes = match read_all(&*file) {
+        Err(error) if is_unreadable(&error) => return Ok(Copy::Bad(error.to_string())),
+        bytes => bytes?,
+    };
+    Ok(match Manifest::decode(&bytes) {
         Ok(manifest) => Copy::Good(Box::new(manifest)),
         Err(error) => Copy::Bad(error.to_string()),
     })

@@ -15,6 +15,10 @@ pub struct Options {
     pub unsynced_bytes: usize,
     /// Seqs a relaxed topic reserves at a time: after a power loss its numbering goes on above them.
     pub reserve: u64,
+    /// Bytes that are kept on the disk for the store's own records, so that a full disk can be freed. 0 for none.
+    pub disk_reserve: u64,
+    /// Files of sealed segments that are open at a time; others are opened when they are read.
+    pub open_files: usize,
     /// Whether the store works on threads of its own.
     pub threads: Threads,
 }
@@ -37,6 +41,8 @@ impl Default for Options {
             sync_interval: Duration::from_millis(2),
             unsynced_bytes: 1 << 20,
             reserve: 10_000,
+            disk_reserve: 16 << 20,
+            open_files: 256,
             threads: Threads::Own,
         }
     }

@@ -11,8 +11,9 @@ use crate::disk::Wait;
 use crate::format::entry::Mark;
 use crate::index::Item;
 use crate::plan::{Batch, Chunk, LARGEST, New, Open, Refused, Reply, Touched};
+use crate::reserve::is_disk_full;
 use crate::segment::{Index, Segment};
-use crate::shared::{Shared, explain};
+use crate::shared::Shared;
 use crate::writer::Writer;
 use hub_core::store::{Committed, StoreError, StoreResult};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -260,7 +261,7 @@ impl Pipeline {
                 Ok(()) => {}
                 // Nobody's commit has failed.
                 Err(Refused::Failed(error, reply)) if trial => {
-                    drop(reply.send(Err(self.unavailable(&error))));
+                    drop(reply.send(Err(self.shared.unavailable(&error))));
                 }
                 Err(Refused::Failed(error, reply)) => drop(reply.send(Err(self.failed(&error)))),
                 Err(Refused::NotNow(_, reply)) => drop(reply.send(Err(self.closed()))),
@@ -343,7 +344,12 @@ impl Pipeline {
             segment.end.store(end, Relaxed);
         }
         chunks.iter_mut().for_each(|chunk| chunk.show(shared, segment));
-        shared.health.working();
+        shared.health.working(chunks.iter().any(|chunk| !chunk.news.is_empty()));
+        for chunk in chunks.iter() {
+            if let Some(StoreError::Unavailable(why)) = &chunk.refused {
+                shared.health.failing(why, true);
+            }
+        }
         Ok(())
     }
 
@@ -357,17 +363,14 @@ impl Pipeline {
     }
 
     fn failed(&self, error: &io::Error) -> StoreError {
-        let error = self.unavailable(error);
+        let is_full = is_disk_full(error);
+        let error = self.shared.unavailable(error);
         if let StoreError::Unavailable(why) = &error
             && !self.shared.closed.load(Relaxed)
         {
-            self.shared.health.failing(why);
+            self.shared.health.failing(why, is_full);
         }
         error
-    }
-
-    fn unavailable(&self, error: &io::Error) -> StoreError {
-        StoreError::Unavailable(format!("{} in {}", explain(error), self.shared.disk.place()))
     }
 
     fn closed(&self) -> StoreError {

@@ -4,7 +4,7 @@
 use crate::catalog::Topic;
 use crate::disk::Wait;
 use crate::format::entry::{Cleaned, EVENT_OVERHEAD, MARK, place_of};
-use crate::format::frame;
+use crate::format::{frame, record};
 use crate::index::{Entry, Flags, id_hash, is_v7};
 use crate::lookup::{self, Failed, Found};
 use crate::segment::{Index, Segment};
@@ -19,6 +19,8 @@ use tokio::sync::oneshot;
 
 /// The largest record.
 pub const LARGEST: usize = frame::MAX - 64;
+/// The largest set of seqs in a frame: beside it are the topic's number and four others.
+pub const LARGEST_SET: usize = LARGEST - 64;
 /// The most digits that a seq has.
 const ROOM_FOR_SEQ: usize = 20;
 /// What a topic takes beside its name: two headers, its number twice, and how far it is reserved.
@@ -90,6 +92,8 @@ pub struct Chunk {
     pub touched: Vec<Touched>,
     /// The events that are new.
     pub news: Vec<New>,
+    /// Why its events are refused, while its records are not: the disk is full.
+    pub refused: Option<StoreError>,
     /// What its events are answered.
     pub results: Vec<StoreResult<Appended>>,
     /// As given, but for those that are too large.
@@ -182,6 +186,12 @@ impl Batch {
         let nothing = commit.events.is_empty() && commit.records.is_empty();
         nothing && cleaned.is_empty() && jumps.is_empty() && !opened && !closed
     }
+
+    /// Whether it has more than events: records of the store, which a full disk has a reserve for.
+    pub fn has_own(&self) -> bool {
+        let Self { commit, cleaned, jumps, opened, closed } = self;
+        *opened || *closed || !(commit.records.is_empty() && cleaned.is_empty() && jumps.is_empty())
+    }
 }
 
 impl Writer {
@@ -212,16 +222,17 @@ impl Writer {
             // So that the last mark says of everything before it that it is safe; of itself it cannot.
             return Err(Refused::Failed(error, reply));
         }
-        let room = self.room(&batch);
-        if self.is_full(room) {
+        let mut refused = None;
+        if self.is_full(self.room(&batch), !batch.commit.events.is_empty()) {
             if !waits {
                 return Err(Refused::NotNow(Box::new(batch), reply));
             }
-            if let Err(error) = self.roll(room) {
-                return Err(Refused::Failed(error, reply));
+            match self.make_room(&batch) {
+                Ok(error) => refused = error.map(|error| self.shared.unavailable(&error)),
+                Err(error) => return Err(Refused::Failed(error, reply)),
             }
         }
-        self.lay_out(batch, looked, reply);
+        self.lay_out(batch, looked, refused, reply);
         Ok(())
     }
 
@@ -278,44 +289,64 @@ impl Writer {
     }
 
     /// At least the bytes that a batch takes.
-    fn room(&self, batch: &Batch) -> u64 {
+    pub(crate) fn room(&self, batch: &Batch) -> u64 {
         let events = batch.commit.events.iter();
         let events: usize = events.map(|draft| draft.len() + ROOM_FOR_SEQ + EVENT_OVERHEAD).sum();
-        let mut rest = Vec::new();
-        self.lay_out_rest(batch, &mut rest);
         let mut run = None;
         let names = batch.commit.events.iter().map(Draft::topic);
         let names = names.filter(|name| run.replace(*name) != Some(*name));
         let names: usize = names.map(|name| name.len() + ROOM_FOR_TOPIC).sum();
-        (events + rest.len() + names) as u64
+        (events + names) as u64 + self.room_for_own(batch)
     }
 
-    fn is_full(&self, room: u64) -> bool {
+    /// The bytes that a batch takes without its events.
+    pub(crate) fn room_for_own(&self, batch: &Batch) -> u64 {
+        let mut own = Vec::new();
+        self.lay_out_rest(batch, &mut own);
+        own.len() as u64
+    }
+
+    /// Whether another segment has to be begun for so many bytes. One that was begun on a full disk takes no events.
+    pub(crate) fn is_full(&self, room: u64, events: bool) -> bool {
         let Open { segment, .. } = &self.open;
         let records = match &*segment.index.read() {
             Index::Open(index) => index.len() + self.unseen.len(),
             Index::Sealed(_) => return true,
         };
         let options = &self.shared.options;
+        let is_small = segment.capacity < options.segment_bytes;
+        let end = self.open.end() + room + MARK as u64;
+        let is_empty = self.open.end() <= crate::format::header::LEN as u64;
         records >= options.segment_events
-            || self.open.end() + room + MARK as u64 > options.segment_bytes
-                && self.open.end() > crate::format::header::LEN as u64
+            || is_small && (events || end > segment.capacity)
+            || end > options.segment_bytes && !is_empty
     }
 
-    /// Gives every new event its place, and writes the frames.
-    fn lay_out(&mut self, batch: Batch, looked: Vec<(usize, StoreResult<Known>)>, reply: Reply) {
+    /// Gives every new event its place, and writes the frames. Events that are refused get that as their answer.
+    fn lay_out(
+        &mut self,
+        batch: Batch,
+        looked: Vec<(usize, StoreResult<Known>)>,
+        refused: Option<StoreError>,
+        reply: Reply,
+    ) {
         let mut frames = std::mem::take(&mut self.open.frames);
         let oversized = self.lay_out_rest(&batch, &mut frames);
         self.open.frames = frames;
-        let Batch { commit: Commit { now, events, mut records, .. }, cleaned, jumps, opened, closed } = batch;
+        let Batch { commit: Commit { now, mut events, mut records, .. }, cleaned, jumps, opened, closed } =
+            batch;
         let recorded = records.len();
         oversized.iter().rev().for_each(|&at| drop(records.remove(at)));
-        let results = Vec::with_capacity(events.len());
+        let mut results = Vec::with_capacity(events.len());
+        if let Some(refused) = &refused {
+            results.extend(events.drain(..).map(|_| Err(refused.clone())));
+        }
         let sync = opened || closed || !records.is_empty() || !cleaned.is_empty() || !jumps.is_empty();
         let (touched, news) = (Vec::new(), Vec::with_capacity(events.len()));
         let mut chunk = Chunk {
             touched,
             news,
+            refused,
             results,
             records,
             recorded,
@@ -365,8 +396,15 @@ impl Writer {
         for (at, record) in batch.commit.records.iter().enumerate() {
             let start = frames.len();
             seal.record(frames, record);
-            if frames.len() - start > frame::HEADER + LARGEST {
-                frames.truncate(start);
+            if frames.len() - start <= frame::HEADER + LARGEST {
+                continue;
+            }
+            frames.truncate(start);
+            if let Record::Progress(topic, group, progress) = record {
+                for part in record::parts(progress) {
+                    seal.record(frames, &Record::Progress(topic.clone(), group.clone(), part));
+                }
+            } else {
                 oversized.push(at);
             }
         }

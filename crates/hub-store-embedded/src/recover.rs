@@ -1,6 +1,7 @@
 //! Opening a directory: what is there, what of it counts, and where the log goes on.
 
 use crate::catalog::Topic;
+use crate::disk::salvage::is_unreadable;
 use crate::disk::{Disk, DiskFile, Wait, read_all};
 use crate::format::header::{self, Header, VERSION};
 use crate::index::SegmentIndex;
@@ -9,6 +10,7 @@ use crate::manifest::{self, Copy, Manifest, write_file};
 use crate::options::Options;
 use crate::quarantine;
 use crate::rebuild;
+use crate::reserve;
 use crate::rewrite::extent;
 use crate::scan::Damage;
 use crate::segment::{Index, Segment, SegmentId};
@@ -93,6 +95,7 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Recovered, OpenErro
     let known = newest.is_some();
     let manifest = newest.unwrap_or_else(|| Manifest { generation: 1, seed, ..Manifest::default() });
     let shared = Arc::new(Shared::new(disk, options, manifest.seed, lock));
+    find_reserve(&shared, &names).map_err(during)?;
     if seed != manifest.seed {
         let what = "its seed is another one than the manifest's, which has a checksum and is believed";
         shared.health.found(format!("{place}/{FORMAT}: {what}; no record is missing"), 1);
@@ -128,11 +131,28 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Recovered, OpenErro
     Ok(Recovered { shared, sealed, named, jumps: recovery.jumps, generation, upto })
 }
 
+/// Finds out whether there is a reserve of the right size. One that is not wanted any more goes.
+fn find_reserve(shared: &Shared, names: &[String]) -> io::Result<()> {
+    if !names.iter().any(|name| name == reserve::NAME) {
+        return Ok(());
+    }
+    let wanted = shared.options.disk_reserve;
+    if wanted == 0 {
+        return reserve::give_up(&*shared.disk).map(drop);
+    }
+    let size = shared.disk.open(reserve::NAME)?.size()?;
+    shared.has_reserve.store(size == wanted, Relaxed);
+    Ok(())
+}
+
 /// Whether a file is one of ours that was not finished.
 fn is_unfinished(name: &str) -> bool {
     let ours = |name: &str| {
         let segment = name.strip_suffix(".idx").unwrap_or(name);
-        name == FORMAT || manifest::COPIES.contains(&name) || SegmentId::parse(segment).is_some()
+        name == FORMAT
+            || name == reserve::NAME
+            || manifest::COPIES.contains(&name)
+            || SegmentId::parse(segment).is_some()
     };
     match (name.strip_suffix(".tmp"), name.strip_suffix(".new")) {
         (Some(name), _) => ours(name) || name.starts_with("quarantine/"),
@@ -147,7 +167,12 @@ fn keep_bad_copy(disk: &dyn Disk, name: &str, what: &str) -> io::Result<String> 
     let what = format!("{place}/{name} at byte 0: {what}; the other copy is whole: no record is missing");
     match disk.open(name) {
         Ok(file) => {
-            let kept = quarantine::copy(disk, name, &read_all(&*file)?)?;
+            let kept = match read_all(&*file) {
+                Ok(bytes) => quarantine::copy(disk, name, &bytes)?,
+                // Nothing can be copied: the file itself goes there.
+                Err(error) if is_unreadable(&error) => quarantine::take(disk, name)?,
+                Err(error) => return Err(error),
+            };
             Ok(format!("{what}, and the bad one is {kept}"))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(what),
@@ -292,7 +317,7 @@ impl Recovery {
         }
         for row in &manifest.segments {
             let name = row.id.to_string();
-            let file = match shared.disk.open(&name) {
+            let file = match shared.files.file(&name) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let segment = self.absent(row)?;
@@ -328,7 +353,7 @@ impl Recovery {
     /// A segment whose file is gone. It stays part of the log: it may come back.
     fn absent(&self, row: &manifest::Row) -> io::Result<Arc<Segment>> {
         let shared = &self.shared;
-        let sidecar = match shared.disk.open(&row.id.sidecar()) {
+        let sidecar = match shared.files.file(&row.id.sidecar()) {
             Ok(file) => {
                 Sidecar::open(file, row.nonce, row.end).ok().filter(|it| it.verify(Wait::Yes).is_ok())
             }
@@ -384,13 +409,16 @@ impl Recovery {
     /// The sidecar of a segment, unless it has to be made anew.
     fn sidecar(&self, segment: &Segment) -> io::Result<Option<Sidecar>> {
         let name = segment.id.sidecar();
-        let opened = match self.shared.disk.open(&name) {
+        let opened = match self.shared.files.file(&name) {
             Ok(file) => Sidecar::open(file, segment.nonce, segment.len()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(SidecarError::Io(error)),
             Err(error) => return Err(error),
         };
         match opened {
             Ok(sidecar) => return Ok(Some(sidecar)),
+            Err(SidecarError::Io(error)) if is_unreadable(&error) => {
+                tracing::warn!(name, %error, "a sidecar cannot be read, it is made again");
+            }
             Err(SidecarError::Io(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Err(SidecarError::Io(_)) => tracing::info!(name, "a sidecar is missing, it is made again"),
             Err(SidecarError::Bad(what)) => tracing::warn!(name, %what, "a sidecar is bad, it is made again"),

@@ -92,13 +92,15 @@ impl Recovery {
             None => {
                 let bytes = self.shared.options.segment_bytes;
                 let prepared =
-                    keeper::prepare(&self.shared, expected, bytes, || keeper::AT_ONCE).map_err(during)?;
+                    keeper::prepare_from_reserve(&self.shared, expected, bytes, || keeper::AT_ONCE);
+                let prepared = prepared.map_err(during)?;
                 let begun = begin_segment(&self.shared, prepared.file, expected, number, last_end);
                 let segment = begun.map_err(during)?.segment;
                 self.shared.push_segment(segment.clone());
                 (segment, HashSet::default())
             }
         };
+        segment.file.hold().map_err(during)?;
         let spare = self.shared.disk.open(&segment.id.to_string()).map_err(during)?;
         let end = segment.len();
         self.shared.set_tail(Tail::at(segment, spare, number, end));
@@ -144,7 +146,7 @@ impl Recovery {
         let (mut logs, mut moved) = (Vec::new(), Vec::new());
         for number in numbers {
             let name = SegmentId::Log(number).to_string();
-            let file = self.shared.disk.open(&name)?;
+            let file = self.shared.files.file(&name)?;
             let wrong = match read_header(&*file)? {
                 (Some(header), wrong) if header.number == number => {
                     logs.push(Log { header, wrong, file });
@@ -177,7 +179,8 @@ impl Recovery {
         let id = SegmentId::Log(log.header.number);
         let segment =
             Segment::new(id, log.file.clone(), log.header.nonce, header::LEN as u64, Shared::empty_index());
-        let segment = Arc::new(segment);
+        let size = log.file.size()?;
+        let segment = Arc::new(segment.with_capacity(size));
         if let Some(wrong) = &log.wrong {
             segment.damaged.store(true, Relaxed);
             let place = shared.place(&segment, 0);
@@ -186,7 +189,6 @@ impl Recovery {
                 .found(format!("{place}: {wrong}; it is read as if it were not, no record is missing"), 1);
         }
         // A segment does not get shorter before a manifest covers it; what was behind its end was as safe as the rest.
-        let size = log.file.size()?;
         let cut_short = end.is_none() && log.header.bytes > size;
         let end = end.or(cut_short.then_some(log.header.bytes));
         let mut fold = Fold {
@@ -197,8 +199,9 @@ impl Recovery {
             reserved: HashMap::default(),
             trail,
         };
-        let outcome = scan(&*segment.file, segment.seal, end, after, &mut |at| fold.frame(&at))?;
+        let mut outcome = scan(&*segment.file, segment.seal, end, after, &mut |at| fold.frame(&at))?;
         let Fold { index, named, .. } = fold;
+        add_unreadable(&segment, &mut outcome);
         segment.end.store(outcome.end, Relaxed);
         for Damage { bytes, what } in &outcome.damage {
             segment.damaged.store(true, Relaxed);
@@ -235,11 +238,6 @@ impl Recovery {
                 "the last commit was cut short, nobody was told that it is safe: it is in quarantine"
             );
         }
-        let size = segment.file.size()?;
-        if size < shared.options.segment_bytes {
-            segment.file.set_len(shared.options.segment_bytes)?;
-            segment.file.sync()?;
-        }
         Ok(())
     }
 
@@ -264,6 +262,17 @@ impl Recovery {
                 tracing::warn!(topic = %topic.name, last, next, "events were lost, their seqs are not given again");
                 self.jump(&topic, next);
             }
+        }
+    }
+}
+
+/// Sectors behind the end that cannot be read look like zeros, as if nothing had been written there. But it may have been,
+/// and safe: it is damage, and not a torn end.
+fn add_unreadable(segment: &Segment, outcome: &mut Outcome) {
+    for bytes in segment.file.unreadable() {
+        let is_told = |damage: &Damage| damage.bytes.start <= bytes.start && bytes.end <= damage.bytes.end;
+        if bytes.end > outcome.end && !outcome.damage.iter().any(is_told) {
+            outcome.damage.push(Damage { bytes, what: "the disk cannot read it".into() });
         }
     }
 }

@@ -10,8 +10,9 @@ use crate::format::frame::Seal;
 use crate::format::header::{self, Header};
 use crate::index::{Entry, Flags, Item, SegmentIndex, id_hash};
 use crate::keeper::seal;
-use crate::segment::{Index, Pasts, Segment, SegmentId, Stored};
+use crate::segment::{Index, KeptPart, Segment, SegmentId, Stored};
 use crate::shared::Shared;
+use crate::sidecar::TopicPart;
 use crate::writer::random;
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,57 +39,145 @@ pub struct Written {
 
 /// How much of a segment is left, and how large it is.
 struct Share {
+    /// Records that are not gone; of a log about so many.
     live: u64,
+    /// Records that it began with.
+    whole: u64,
+    /// Records, and what is left of others that were gone before.
     all: u64,
+    /// Of those, what need not be remembered any more.
+    forgotten: u64,
     bytes: u64,
 }
 
 impl Share {
-    fn of(shared: &Shared, segment: &Segment) -> Self {
-        let mut share = Self { live: 0, all: 0, bytes: segment.len() };
-        let parts: Vec<(u32, u64, u64, u64)> = match &*segment.index.read() {
-            Index::Open(_) => return Self { live: 1, all: 1, ..share },
-            Index::Sealed(sidecar) => {
-                let part = |part: &crate::sidecar::TopicPart| {
-                    (part.number, part.first_seq, part.last_seq, u64::from(part.count))
-                };
-                sidecar.topics().iter().map(part).collect()
-            }
-        };
-        for (number, first, last, count) in parts {
+    /// `None` if a kept segment cannot be read.
+    fn of(shared: &Shared, segment: &Segment) -> Option<Self> {
+        let mut share = Self { live: 0, whole: 0, all: 0, forgotten: 0, bytes: segment.len() };
+        if matches!(&*segment.index.read(), Index::Open(_)) {
+            return Some(Self { live: 1, whole: 1, all: 1, ..share });
+        }
+        match segment.id {
+            SegmentId::Log(_) => share.add_log(shared, segment),
+            SegmentId::Kept(_) => kept(shared, segment)?.iter().for_each(|part| share.add_kept(shared, part)),
+        }
+        Some(share)
+    }
+
+    fn add_log(&mut self, shared: &Shared, segment: &Segment) {
+        for TopicPart { number, first_seq: first, last_seq: last, count, .. } in parts(segment) {
             let Some(topic) = shared.catalog.numbered(number) else { continue };
-            let state = topic.state.lock();
+            let (state, count) = (topic.state.lock(), u64::from(count));
             let below = (state.meta.floor + 1).saturating_sub(first).min(count);
             let below = if state.meta.floor >= last { count } else { below };
             let above = first.max(state.meta.floor + 1);
             let dead = if above <= last { state.meta.dead.range_cardinality(above..=last) } else { 0 };
-            share.all += count;
-            share.live += count.saturating_sub(below + dead);
+            (self.all, self.whole) = (self.all + count, self.whole + count);
+            self.live += count.saturating_sub(below + dead);
         }
-        share
+    }
+
+    fn add_kept(&mut self, shared: &Shared, part: &KeptPart) {
+        let Some(topic) = shared.catalog.numbered(part.topic) else { return };
+        let state = topic.state.lock();
+        let records = part.records.len();
+        let above = part.records.range_cardinality(state.meta.floor + 1..);
+        self.live += above - part.records.intersection_len(&state.meta.dead).min(above);
+        (self.all, self.whole) = (self.all + records + part.pasts, self.whole + records);
+        if part.pasts_committed < state.meta.ids_since {
+            self.forgotten += part.pasts;
+        }
     }
 
     /// About what a rewrite leaves of it, with what has to be remembered.
-    fn left_bytes(&self, forgotten: u64) -> u64 {
+    fn left_bytes(&self) -> u64 {
         let live = u128::from(self.bytes) * u128::from(self.live) / u128::from(self.all.max(1));
-        let remembered = self.all.saturating_sub(self.live + forgotten);
+        let remembered = self.all.saturating_sub(self.live + self.forgotten);
         (live as u64 + remembered * PAST_BYTES).min(self.bytes)
+    }
+
+    /// Whether so much is gone that it is worth a rewrite.
+    fn is_worth(&self) -> bool {
+        let live = self.live * 2 <= self.whole && (self.live < self.whole || self.all == 0);
+        live || self.forgotten > 0 && self.forgotten * 2 >= self.all
     }
 }
 
-/// Picks neighbours that are worth it, among the segments that the manifest covers.
-pub fn choose(shared: &Shared, covered: u64) -> Option<Vec<Arc<Segment>>> {
+/// Whether a manifest that covers the logs up to a number knows a segment, and it may be rewritten or removed.
+fn may_go(segment: &Segment, covered: u64) -> bool {
+    let known = match segment.id {
+        SegmentId::Log(number) => number <= covered,
+        SegmentId::Kept(_) => true,
+    };
+    known && !segment.damaged.load(Relaxed)
+}
+
+/// Segments of which nothing is left and nothing has to be remembered. Their sidecars' directories say so: they need
+/// not be read.
+pub fn dead(shared: &Shared, covered: u64) -> (Vec<Arc<Segment>>, Written) {
+    let segments = shared.segments();
+    let sealed = segments.iter().take(segments.len() - 1);
+    let dead: Vec<Arc<Segment>> =
+        sealed.filter(|segment| may_go(segment, covered) && is_dead(shared, segment)).cloned().collect();
+    let mut dropped: BTreeMap<u32, RoaringTreemap> = BTreeMap::new();
+    for part in dead.iter().flat_map(|segment| parts(segment)) {
+        let Some(topic) = shared.catalog.numbered(part.number) else { continue };
+        // No other segment has seqs between those of this one.
+        let mut seqs = topic.state.lock().meta.dead.clone();
+        seqs.remove_range(..part.first_seq);
+        seqs.remove_range(part.last_seq + 1..);
+        *dropped.entry(part.number).or_default() |= seqs;
+    }
+    (dead, Written { segment: None, dropped })
+}
+
+/// What a sealed segment has of each topic; nothing if its index is in memory.
+fn parts(segment: &Segment) -> Vec<TopicPart> {
+    match &*segment.index.read() {
+        Index::Open(_) => Vec::new(),
+        Index::Sealed(sidecar) => sidecar.topics().to_vec(),
+    }
+}
+
+fn is_dead(shared: &Shared, segment: &Segment) -> bool {
+    if matches!(&*segment.index.read(), Index::Open(_)) {
+        return false;
+    }
+    let is_gone = |part: &TopicPart| {
+        let Some(topic) = shared.catalog.numbered(part.number) else { return false };
+        let state = topic.state.lock();
+        let meta = &state.meta;
+        let above = part.first_seq.max(meta.floor + 1);
+        let gone = meta.floor >= part.last_seq || {
+            let dead = meta.dead.range_cardinality(above..=part.last_seq);
+            dead == u64::from(part.count) || part.is_dense() && dead == part.last_seq + 1 - above
+        };
+        // Commit times do not decrease: the last one is the newest.
+        gone && part.last_committed < meta.ids_since
+    };
+    let is_forgotten = |part: &KeptPart| {
+        let topic = shared.catalog.numbered(part.topic);
+        part.pasts == 0 || topic.is_some_and(|topic| part.pasts_committed < topic.state.lock().meta.ids_since)
+    };
+    parts(segment).iter().all(is_gone)
+        && match segment.id {
+            SegmentId::Log(_) => true,
+            // Read, once, only where the rest is gone.
+            SegmentId::Kept(_) => kept(shared, segment).is_some_and(|kept| kept.iter().all(is_forgotten)),
+        }
+}
+
+/// Picks neighbours that are worth it, among the segments that the manifest covers. On a disk without room for what is
+/// left of several, the one of which the least is left.
+pub fn choose(shared: &Shared, covered: u64, is_tight: bool) -> Option<Vec<Arc<Segment>>> {
+    let mut least: Option<(u64, Arc<Segment>)> = None;
     let max = shared.options.segment_bytes;
     let mut run: Vec<Arc<Segment>> = Vec::new();
     let mut small: Vec<Arc<Segment>> = Vec::new();
     let (mut run_bytes, mut small_bytes) = (0, 0);
     let segments = shared.segments();
     for segment in segments.iter().take(segments.len() - 1) {
-        let known = match segment.id {
-            SegmentId::Log(number) => number <= covered,
-            SegmentId::Kept(_) => true,
-        };
-        if !known || segment.damaged.load(Relaxed) {
+        if !may_go(segment, covered) {
             if !run.is_empty() {
                 break;
             }
@@ -97,23 +186,22 @@ pub fn choose(shared: &Shared, covered: u64) -> Option<Vec<Arc<Segment>>> {
             continue;
         }
         let share = Share::of(shared, segment);
-        // What a kept segment began with: it may hold more that is gone, and has to be remembered.
-        let whole = match segment.id {
-            SegmentId::Log(_) => share.all,
-            SegmentId::Kept(_) => *segment.whole.get_or_init(|| share.live),
-        };
-        let worth = share.live * 2 <= whole && (share.live < whole || share.all == 0);
-        let forgotten = forgotten(shared, segment);
+        let worth = share.as_ref().is_some_and(Share::is_worth);
         // What is remembered counts, too: places in a segment are 32 bits wide, and all of it would be copied each time.
-        let left = share.left_bytes(forgotten);
-        let worth = worth || forgotten > 0 && forgotten * 2 >= share.all;
+        let left = share.as_ref().map_or(segment.len(), Share::left_bytes);
+        if worth && least.as_ref().is_none_or(|(bytes, _)| left < *bytes) {
+            least = Some((left, segment.clone()));
+        }
+        if is_tight {
+            continue;
+        }
         if worth && (run.is_empty() || run_bytes + left <= max) {
             run.push(segment.clone());
             run_bytes += left;
         } else if !run.is_empty() {
             break;
         }
-        if share.bytes * SMALL_RUN as u64 <= max && small_bytes + left <= max {
+        if segment.len() * SMALL_RUN as u64 <= max && small_bytes + left <= max {
             small.push(segment.clone());
             small_bytes += left;
             if small.len() >= SMALL_RUN && run.is_empty() {
@@ -124,48 +212,50 @@ pub fn choose(shared: &Shared, covered: u64) -> Option<Vec<Arc<Segment>>> {
             small_bytes = 0;
         }
     }
+    if is_tight {
+        return least.map(|(_, segment)| vec![segment]);
+    }
     (!run.is_empty()).then_some(run)
 }
 
-/// Records of a kept segment that are gone and need not be remembered any more either.
-fn forgotten(shared: &Shared, segment: &Segment) -> u64 {
-    if matches!(segment.id, SegmentId::Log(_)) {
-        return 0;
+/// What a kept segment has of each topic; `None` if that cannot be read. It is read once.
+fn kept<'a>(shared: &Shared, segment: &'a Segment) -> Option<&'a [KeptPart]> {
+    if let Some(kept) = segment.kept.get() {
+        return Some(kept);
     }
-    let pasts = match segment.pasts.get() {
-        Some(pasts) => pasts,
-        // What cannot be read is not rewritten; who does read it says so.
-        None => match pasts(shared, segment) {
-            Ok(pasts) => segment.pasts.get_or_init(|| pasts),
-            Err(_) => return 0,
-        },
-    };
-    let over = |past: &&Pasts| {
-        let topic = shared.catalog.numbered(past.topic);
-        topic.is_some_and(|topic| past.committed < topic.state.lock().meta.ids_since)
-    };
-    pasts.iter().filter(over).map(|past| past.count).sum()
+    // Whoever does read it says what is wrong with it.
+    let kept = read_kept(shared, segment).ok()?;
+    Some(segment.kept.get_or_init(|| kept))
 }
 
-fn pasts(shared: &Shared, segment: &Segment) -> io::Result<Vec<Pasts>> {
+fn read_kept(shared: &Shared, segment: &Segment) -> io::Result<Vec<KeptPart>> {
     let mut found = Vec::new();
     for number in topics(segment) {
         let Some(topic) = shared.catalog.numbered(number) else { continue };
-        let (mut from, mut count, mut last) = (0, 0, None);
+        let mut part =
+            KeptPart { topic: number, records: RoaringTreemap::new(), pasts: 0, pasts_committed: 0 };
+        let (mut from, mut last) = (0, None);
         loop {
             let entries =
                 shared.ask(segment, Wait::Yes, || segment.entries(number, from, CHUNK, Wait::Yes))?;
             let Some(end) = entries.last() else { break };
             from = end.seq + 1;
-            let pasts = entries.iter().filter(|entry| entry.flags.has(Flags::PAST));
-            (count, last) = pasts.fold((count, last), |(count, _), entry| (count + 1, Some(entry.offset)));
+            for entry in &entries {
+                if entry.flags.has(Flags::PAST) {
+                    (part.pasts, last) = (part.pasts + 1, Some(entry.offset));
+                } else {
+                    part.records.insert(entry.seq);
+                }
+            }
         }
-        if let Some(offset) = last
-            && let Some(Stored::Past(past)) = segment.frame(offset, &topic.name, Wait::Yes)?
-        {
-            // Commit times do not decrease: the last one is the newest.
-            found.push(Pasts { topic: number, count, committed: past.committed });
+        if let Some(offset) = last {
+            // Commit times do not decrease: the last one is the newest. One that is damaged is never over.
+            part.pasts_committed = match segment.frame(offset, &topic.name, Wait::Yes)? {
+                Some(Stored::Past(past)) => past.committed,
+                _ => u64::MAX,
+            };
         }
+        found.push(part);
     }
     Ok(found)
 }
@@ -212,6 +302,7 @@ pub fn write(shared: &Shared, run: &[Arc<Segment>]) -> io::Result<Option<Written
         shared.disk.remove(&unfinished)?;
         return Ok(Some(Written { segment: None, dropped }));
     }
+    let file = shared.files.adopt(&id.to_string(), file);
     let segment = Arc::new(Segment::new(id, file, nonce, end, Index::Open(index)));
     let name = || {
         shared.disk.rename(&unfinished, &id.to_string())?;
@@ -225,6 +316,7 @@ pub fn write(shared: &Shared, run: &[Arc<Segment>]) -> io::Result<Option<Written
         }
         return Err(error);
     }
+    segment.file.release();
     shared.next_kept.store(number + 1, Relaxed);
     Ok(Some(Written { segment: Some(segment), dropped }))
 }

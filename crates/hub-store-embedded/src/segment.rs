@@ -8,6 +8,7 @@ use crate::sidecar::{Sidecar, SidecarError};
 use bytes::Bytes;
 use hub_proto::{Event, EventId, Key, TopicName};
 use parking_lot::RwLock;
+use roaring::RoaringTreemap;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -110,25 +111,29 @@ pub struct Segment {
     pub seal: Seal,
     /// Bytes that count.
     pub end: AtomicU64,
+    /// Bytes that its file was made with; 0 for one that is not written to.
+    pub capacity: u64,
     /// Something in it is not what was written: it is kept as it is.
     pub damaged: AtomicBool,
-    /// Records that were not gone when it was first looked at: what it is measured by.
-    pub whole: OnceLock<u64>,
-    /// What is left in it of records that are gone.
-    pub pasts: OnceLock<Vec<Pasts>>,
+    /// The room that it did not use was given back.
+    pub trimmed: AtomicBool,
+    /// What a kept segment has of each topic.
+    pub kept: OnceLock<Vec<KeptPart>>,
     /// Its index.
     pub index: RwLock<Index>,
 }
 
-/// What is left of a topic's records that are gone.
-#[derive(Clone, Copy, Debug)]
-pub struct Pasts {
+/// What a kept segment has of a topic.
+#[derive(Clone, Debug)]
+pub struct KeptPart {
     /// The topic's number.
     pub topic: u32,
-    /// How many.
-    pub count: u64,
-    /// The commit time of the newest.
-    pub committed: u64,
+    /// The seqs of its records, gone by now or not.
+    pub records: RoaringTreemap,
+    /// How many records were gone when it was written: what is left of each answers a resend.
+    pub pasts: u64,
+    /// The commit time of the newest of those; the highest there is, if it cannot be read.
+    pub pasts_committed: u64,
 }
 
 impl fmt::Debug for Segment {
@@ -150,8 +155,13 @@ impl Segment {
     /// A segment over its file.
     pub fn new(id: SegmentId, file: Arc<dyn DiskFile>, nonce: u64, end: u64, index: Index) -> Self {
         let (end, damaged, index) = (AtomicU64::new(end), AtomicBool::new(false), RwLock::new(index));
-        let (whole, pasts) = (OnceLock::new(), OnceLock::new());
-        Self { id, file, nonce, seal: Seal::new(nonce), end, damaged, whole, pasts, index }
+        let (trimmed, kept) = (AtomicBool::new(false), OnceLock::new());
+        Self { id, file, nonce, seal: Seal::new(nonce), end, capacity: 0, damaged, trimmed, kept, index }
+    }
+
+    /// The same, with a file of so many bytes to write to.
+    pub fn with_capacity(self, capacity: u64) -> Self {
+        Self { capacity, ..self }
     }
 
     /// A segment whose file is gone; it is kept in mind.
@@ -159,6 +169,15 @@ impl Segment {
         let segment = Self::new(id, Arc::new(Absent), nonce, end, index);
         segment.damaged.store(true, Relaxed);
         segment
+    }
+
+    /// Keeps its files open, for those that still read them when their names are taken away.
+    pub fn hold(&self) -> io::Result<()> {
+        self.file.hold()?;
+        match &*self.index.read() {
+            Index::Open(_) => Ok(()),
+            Index::Sealed(sidecar) => sidecar.hold(),
+        }
     }
 
     /// Bytes that count.

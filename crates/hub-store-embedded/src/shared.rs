@@ -1,12 +1,15 @@
 //! What the parts of an open store share.
 
 use crate::catalog::Catalog;
+use crate::disk::pool::FilePool;
+use crate::disk::salvage::is_unreadable;
 use crate::disk::{Disk, DiskFile, Wait};
 use crate::health::HealthBoard;
 use crate::index::SegmentIndex;
 use crate::manifest::{Manifest, Row};
 use crate::options::Options;
 use crate::rebuild;
+use crate::reserve;
 use crate::segment::{Index, Segment, SegmentId, Trouble};
 use hub_core::store::StoreError;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
@@ -19,6 +22,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Shared {
     /// The directory.
     pub disk: Arc<dyn Disk>,
+    /// Opens the files of segments and sidecars when they are used.
+    pub files: Arc<FilePool>,
     /// Settings.
     pub options: Options,
     /// The seed of the ids' hashes.
@@ -37,6 +42,8 @@ pub struct Shared {
     pub prepared: Mutex<Option<Prepared>>,
     /// The memory of an index that was sealed.
     pub spare_index: Mutex<Option<SegmentIndex>>,
+    /// There is a file of [`Options::disk_reserve`] bytes that can be given up.
+    pub has_reserve: AtomicBool,
     /// Nothing is taken any more.
     pub closed: AtomicBool,
     /// The number of the next kept segment.
@@ -116,9 +123,11 @@ impl Tail {
 impl Shared {
     /// An empty store; recovery fills it.
     pub fn new(disk: Arc<dyn Disk>, options: Options, seed: u64, lock: Box<dyn Send + Sync>) -> Self {
+        let files = FilePool::new(disk, options.open_files);
         Self {
-            boot: disk.boot(),
-            disk,
+            boot: files.boot(),
+            disk: files.clone(),
+            files,
             options,
             seed,
             catalog: Catalog::default(),
@@ -128,6 +137,7 @@ impl Shared {
             unsynced: Condvar::new(),
             prepared: Mutex::default(),
             spare_index: Mutex::default(),
+            has_reserve: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             next_kept: AtomicU64::new(1),
             lock: Mutex::new(Some(lock)),
@@ -207,9 +217,14 @@ impl Shared {
     ) -> io::Result<T> {
         match ask() {
             Ok(answer) => Ok(answer),
-            Err(Trouble::Io(error)) => Err(error),
-            Err(Trouble::Sidecar(_)) if wait == Wait::No => Err(io::ErrorKind::WouldBlock.into()),
-            Err(Trouble::Sidecar(what)) => {
+            // A sidecar of which nothing can be read is as good as none; so is one whose file was lost.
+            Err(Trouble::Io(error)) if !is_unreadable(&error) => Err(error),
+            Err(_) if wait == Wait::No => Err(io::ErrorKind::WouldBlock.into()),
+            Err(trouble) => {
+                let what = match trouble {
+                    Trouble::Io(error) => error.to_string(),
+                    Trouble::Sidecar(what) => what,
+                };
                 tracing::warn!(segment = %segment.id, what, "a sidecar is bad, the segment is read again");
                 let index = rebuild::index(self, segment)?;
                 *segment.index.write() = Index::Open(index);
@@ -229,6 +244,24 @@ impl Shared {
     /// Where something is, for people.
     pub fn place(&self, segment: &Segment, offset: u64) -> String {
         format!("{}/{} at byte {offset}", self.disk.place(), segment.id)
+    }
+
+    /// The disk is full: gives the reserve up for the store's own records. Whether there was one.
+    pub fn give_up_reserve(&self) -> io::Result<bool> {
+        self.has_reserve.store(false, Relaxed);
+        let given_up = reserve::give_up(&*self.disk)?;
+        if given_up {
+            tracing::warn!(
+                bytes = self.options.disk_reserve,
+                "the disk is full, the reserve is given up for records of the store"
+            );
+        }
+        Ok(given_up)
+    }
+
+    /// Why a commit fails, for the port.
+    pub fn unavailable(&self, error: &io::Error) -> StoreError {
+        StoreError::Unavailable(format!("{} in {}", explain(error), self.disk.place()))
     }
 
     /// An error of the disk, for the port.

@@ -7,8 +7,9 @@ use crate::keeper::{Desk, Job};
 use crate::lookup::{self, Answer, Failed, told};
 use crate::options::{Options, Threads};
 use crate::pipeline::{Help, Pipeline};
-use crate::plan::Batch;
+use crate::plan::{Batch, LARGEST_SET};
 use crate::recover::{self, OpenError, Recovered};
+use crate::reserve::{self, is_disk_full};
 use crate::shared::Shared;
 use crate::slice;
 use crate::writer::Writer;
@@ -65,7 +66,15 @@ impl EmbeddedStore {
         // Places in a segment are 32 bits wide, and a batch may go beyond its end.
         options.segment_bytes = options.segment_bytes.min(LARGEST_SEGMENT);
         let own = options.threads == Threads::Own;
-        let Recovered { shared, sealed, named, jumps, generation, upto } = recover::open(disk, options)?;
+        let opened = match recover::open(disk.clone(), options.clone()) {
+            // What was begun is begun again, as after a crash.
+            Err(OpenError::Io { error, what }) if is_disk_full(&error) => match reserve::give_up(&*disk) {
+                Ok(true) => recover::open(disk, options),
+                _ => Err(OpenError::Io { error, what }),
+            },
+            opened => opened,
+        };
+        let Recovered { shared, sealed, named, jumps, generation, upto } = opened?;
         let (desk, keeper) = Desk::new(&shared, generation, upto);
         let writer = Writer::new(shared.clone(), desk.clone(), named);
         let pipeline = Arc::new(Pipeline::new(shared.clone(), writer));
@@ -236,7 +245,7 @@ fn keep_synced(shared: &Shared, pipeline: &Pipeline) {
                         }
                         current
                     };
-                    shared.health.failing(&format!("a sync failed: {error}"));
+                    shared.health.failing(&format!("a sync failed: {error}"), false);
                     if !current {
                         shared
                             .health
@@ -431,9 +440,11 @@ fn clean_now(
     let mut removed = 0;
     if let Some(cleaned) = told(clean::plan(shared, topic, policy))? {
         removed = cleaned.events;
-        let batch = Batch { cleaned: vec![(topic.clone(), cleaned)], ..Batch::default() };
+        let parts = cleaned.into_parts(LARGEST_SET).into_iter();
+        let cleaned = parts.map(|part| (topic.clone(), part)).collect();
+        let batch = Batch { cleaned, ..Batch::default() };
         pipeline.commit(batch, help)?;
         desk.hand_over(Job::Tidy);
     }
-    Ok(Cleaned { removed, bounds: topic.state.lock().bounds() })
+    Ok(Cleaned { removed, bounds: topic.state.lock().bounds(), is_partial: false })
 }

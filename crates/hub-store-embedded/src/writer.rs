@@ -5,13 +5,15 @@
 
 use crate::catalog::Topic;
 use crate::disk::DiskFile;
-use crate::format::entry::{Entry as Content, Mark, event, place_of};
+use crate::format::entry::{Entry as Content, MARK, Mark, event, place_of};
 use crate::format::frame::Seal;
 use crate::format::header::{self, Header};
 use crate::index::{Item, SegmentIndex, id_hash};
 use crate::keeper::{self, Job};
-use crate::plan::{Ahead, Open, Unseen};
+use crate::options::Options;
+use crate::plan::{Ahead, Batch, Open, Unseen};
 use crate::rebuild;
+use crate::reserve::{self, is_disk_full};
 use crate::segment::{Index, Segment, SegmentId};
 use crate::shared::{Shared, Tail};
 use bytes::Bytes;
@@ -22,6 +24,15 @@ use std::hash::BuildHasher;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// How large the file of the next segment is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    /// As large as segments are.
+    Full,
+    /// As small as will do, and from the reserve: the disk is full.
+    Small,
+}
 
 /// Plans what is written to the log. There is one.
 pub struct Writer {
@@ -65,10 +76,28 @@ impl Writer {
         Self { shared, keeper, named, v7_before, newest, open, spare, ahead, unseen, serial: 0 }
     }
 
+    /// Begins another segment for a batch that does not fit into this one. On a full disk the store's own records get
+    /// what is left, and the reserve: then the answer is why the events are refused.
+    pub fn make_room(&mut self, batch: &Batch) -> io::Result<Option<io::Error>> {
+        let error = match self.roll(self.room(batch), Size::Full) {
+            Err(error) if is_disk_full(&error) && batch.has_own() => error,
+            rolled => return rolled.map(|()| None),
+        };
+        // A segment that was begun in part ends this one.
+        if self.shared.tail().failed.is_some() {
+            return Err(error);
+        }
+        let own = self.room_for_own(batch);
+        if self.is_full(own, false) {
+            self.roll(own, Size::Small)?;
+        }
+        Ok((!batch.commit.events.is_empty()).then_some(error))
+    }
+
     /// Seals the segment and begins the next one.
-    pub fn roll(&mut self, need: u64) -> io::Result<()> {
+    fn roll(&mut self, need: u64, size: Size) -> io::Result<()> {
         let (segment, number, end) = self.sync_rest()?;
-        let next = self.begin(segment.id.number() + 1, number, end, need, |_| Vec::new())?;
+        let next = self.begin(segment.id.number() + 1, number, end, need, size, |_| Vec::new())?;
         self.enter(next, number, number, segment);
         Ok(())
     }
@@ -96,9 +125,18 @@ impl Writer {
         after_commit: u64,
         prev_end: u64,
         need: u64,
+        size: Size,
         frames: impl FnOnce(Seal) -> Vec<u8>,
     ) -> io::Result<Begun> {
-        let bytes = self.shared.options.segment_bytes.max(need + header::LEN as u64);
+        let Options { segment_bytes, disk_reserve, .. } = self.shared.options;
+        let need = need + (header::LEN + MARK) as u64;
+        let bytes = match size {
+            Size::Full => segment_bytes.max(need),
+            Size::Small => {
+                self.shared.give_up_reserve()?;
+                reserve::small_segment(disk_reserve, segment_bytes).max(need)
+            }
+        };
         // Held until the file has its name: the keeper makes no other one meanwhile.
         let mut slot = self.shared.prepared.lock();
         let prepared = match slot.take() {
@@ -108,7 +146,12 @@ impl Writer {
                     // Made just before the tail went on. What cannot be removed goes at the next start.
                     let _ = self.shared.disk.remove(&format!("{}.new", SegmentId::Log(other.number)));
                 }
-                keeper::prepare(&self.shared, number, bytes, || keeper::AT_ONCE)?
+                match size {
+                    Size::Full => keeper::prepare(&self.shared, number, bytes, || keeper::AT_ONCE)?,
+                    Size::Small => {
+                        keeper::prepare_from_reserve(&self.shared, number, bytes, || keeper::AT_ONCE)?
+                    }
+                }
             }
         };
         let begun = begin_with(&self.shared, prepared.file, number, after_commit, prev_end, frames);
@@ -124,6 +167,7 @@ impl Writer {
         *self.shared.tail() = Tail::at(next.segment.clone(), next.spare, number, next.segment.len());
         self.open = Open::at(next.segment.clone(), next.segment.len());
         self.shared.push_segment(next.segment);
+        sealed.file.release();
         self.keeper.hand_over(Job::Sealed(vec![sealed], Box::new(image)));
     }
 
@@ -146,14 +190,20 @@ impl Writer {
         let mut places = Vec::new();
         // It gets its name when everything is in it: from then on the old one is cut. On an error the next try takes
         // the name of this one, which nobody has seen.
-        let next = self.begin(old.id.number() + 1, number, synced_end, room + ROOM_FOR_NAMES, |seal| {
-            if seen.is_empty() {
-                return Vec::new();
-            }
-            let (frames, offsets) = rewrite(&seen, seal, number + 1);
-            places = offsets;
-            frames
-        })?;
+        let mut begin = |size| {
+            self.begin(old.id.number() + 1, number, synced_end, room + ROOM_FOR_NAMES, size, |seal| {
+                if seen.is_empty() {
+                    return Vec::new();
+                }
+                let (frames, offsets) = rewrite(&seen, seal, number + 1);
+                places = offsets;
+                frames
+            })
+        };
+        let next = match begin(Size::Full) {
+            Err(error) if is_disk_full(&error) => begin(Size::Small)?,
+            next => next?,
+        };
         let segment = &next.segment;
         // From here on nothing fails. The old segment forgets what is above its end.
         old.end.store(synced_end, Relaxed);
@@ -185,7 +235,7 @@ impl Writer {
         let last = if seen.is_empty() { number } else { number + 1 };
         self.enter(next, number, last, old);
         self.named = named;
-        self.shared.health.working();
+        self.shared.health.working(false);
         tracing::warn!("the disk works again: the log goes on in another segment");
         Ok(())
     }
@@ -272,14 +322,17 @@ fn begin_with(
 ) -> io::Result<Begun> {
     let nonce = random();
     let id = SegmentId::Log(number);
-    let mut bytes = Header { number, nonce, after_commit, prev_end, bytes: file.size()? }.encode();
+    let capacity = file.size()?;
+    let mut bytes = Header { number, nonce, after_commit, prev_end, bytes: capacity }.encode();
     bytes.extend_from_slice(&frames(Seal::new(nonce)));
     file.write_at(&bytes, 0)?;
     file.sync()?;
     shared.disk.rename(&format!("{id}.new"), &id.to_string())?;
     shared.disk.sync_names()?;
     let spare = shared.disk.open(&id.to_string())?;
-    let segment = Arc::new(Segment::new(id, file, nonce, bytes.len() as u64, shared.next_index()));
+    let file = shared.files.adopt(&id.to_string(), file);
+    let segment = Segment::new(id, file, nonce, bytes.len() as u64, shared.next_index());
+    let segment = Arc::new(segment.with_capacity(capacity));
     Ok(Begun { segment, spare })
 }
 

@@ -7,12 +7,16 @@ mod conformance;
 mod crowd;
 #[path = "main/damage.rs"]
 mod damage;
+#[path = "main/descriptors.rs"]
+mod descriptors;
 #[path = "main/directory.rs"]
 mod directory;
 #[path = "main/faults.rs"]
 mod faults;
 #[path = "main/format.rs"]
 mod format;
+#[path = "main/full.rs"]
+mod full;
 #[path = "main/here.rs"]
 mod here;
 #[path = "main/kill.rs"]
@@ -23,12 +27,16 @@ mod ledger;
 mod load;
 #[path = "main/model.rs"]
 mod model;
+#[path = "main/newest.rs"]
+mod newest;
 #[path = "main/power.rs"]
 mod power;
 #[path = "main/threads.rs"]
 mod threads;
 #[path = "main/tools.rs"]
 mod tools;
+#[path = "main/unreadable.rs"]
+mod unreadable;
 #[path = "main/upkeep.rs"]
 mod upkeep;
 #[path = "main/watched.rs"]

@@ -41,11 +41,14 @@ impl Server {
 /// Connects, checks the server, and makes the indexes.
 pub async fn connect(options: &Options) -> Result<Db, ConnectError> {
     let server = reach(options).await?;
-    schema::ensure(&server.db).await.map_err(|error| match error {
+    let ensured = schema::ensure(&server.db).await.map_err(|error| match error {
         schema::EnsureError::Told(error) => error,
         schema::EnsureError::Trouble(what, trouble) => server.told(&what, &trouble),
-    })?;
-    Ok(server.db)
+    });
+    if ensured.is_err() {
+        server.db.close().await;
+    }
+    ensured.map(|()| server.db)
 }
 
 /// Connects and checks the server. Nothing is written.
@@ -53,7 +56,10 @@ pub async fn reach(options: &Options) -> Result<Server, ConnectError> {
     options.names.check().map_err(ConnectError::Settings)?;
     let (client, place) = client(&options.uri, &options.app_name, options.call_limit).await?;
     let db = Db::new(client, options);
-    check_server(&db, &place).await?;
+    if let Err(error) = check_server(&db, &place).await {
+        db.close().await;
+        return Err(error);
+    }
     Ok(Server { db, place })
 }
 

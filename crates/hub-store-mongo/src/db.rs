@@ -1,9 +1,12 @@
 //! The database as the store uses it: five collections, and what every call to them says about concerns and time.
 
+use crate::calls::Calls;
 use crate::clock::SteadyClock;
 use crate::error::Trouble;
 use crate::options::{Names, Options};
-use mongodb::bson::{Document, RawDocumentBuf};
+use hub_proto::TopicName;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::{
     ClientOptions, DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions,
     WriteConcern,
@@ -21,8 +24,9 @@ const WRITE_CONCERN: Duration = Duration::from_secs(10);
 /// How often servers are asked how they are, unless the address says. A primary that hangs is given up after this and
 /// [`CONNECTING`]; a driver's usual 10 s would leave no time for the next one before a publish has to be answered.
 const HEARTBEAT: Duration = Duration::from_secs(2);
-/// Topics that are written at once and groups that read at once each take a connection.
-const POOL: u32 = 64;
+/// Topics that are written at once and groups that read at once each take a connection; so do up to 64 topics whose shard does not
+/// answer.
+const POOL: u32 = 160;
 
 /// The collections. Cloning gives another handle.
 #[derive(Clone, Debug)]
@@ -35,6 +39,7 @@ pub struct Db {
     pub topics: Collection<Document>,
     pub dedupe: Collection<Document>,
     pub hubs: Collection<Document>,
+    pub calls: Calls,
     pub clock: SteadyClock,
     pub call_limit: Duration,
     pub commit_limit: Duration,
@@ -84,6 +89,7 @@ impl Db {
             hubs: database.collection(hubs),
             client,
             database,
+            calls: Calls::default(),
             clock: options.clock.clone(),
             call_limit: options.call_limit,
             commit_limit: options.commit_limit,
@@ -96,11 +102,16 @@ impl Db {
     }
 
     /// Waits for a call as long as any call may take.
-    pub async fn call<T>(
+    pub fn call<T>(
         &self,
         call: impl IntoFuture<Output = mongodb::error::Result<T>>,
-    ) -> Result<T, Trouble> {
-        within(self.call_limit, call).await
+    ) -> impl Future<Output = Result<T, Trouble>> {
+        self.calls.within(self.call_limit, call)
+    }
+
+    /// Gives the database up: nothing is under way when this is done.
+    pub async fn close(&self) {
+        self.calls.close(&self.client).await;
     }
 
     /// Waits for several calls as long as any one may take.
@@ -124,16 +135,35 @@ impl Db {
         Ok(Some(found))
     }
 
-    /// A session whose reads see everything that it has written, and everything that anybody had been told was written
-    /// when it began.
+    /// A session whose reads of everything but events see all that it has written, and all that anybody had been told was
+    /// written when it began.
     ///
     /// After an election the new primary may not know yet how far the old one had come, and answers a majority read
-    /// with less than it has. A write in the session, even one that changes nothing, comes behind all that was there.
+    /// with less than it has. A write in the session, even one that changes nothing, comes behind all that was there. That
+    /// holds for the shard that takes the write, so events have [`Db::fresh_session_of`] and [`Db::fresh_session_of_all`].
     pub async fn fresh_session(&self) -> Result<ClientSession, Trouble> {
         let mut session = self.call(self.client.start_session().causal_consistency(true)).await?;
-        let schema = mongodb::bson::doc! { "_id": crate::schema::SCHEMA };
-        let nothing = mongodb::bson::doc! { "$setOnInsert": { "version": crate::schema::VERSION } };
+        let schema = doc! { "_id": crate::schema::SCHEMA };
+        let nothing = doc! { "$setOnInsert": { "version": crate::schema::VERSION } };
         self.call(async { self.topics.update_one(schema, nothing).session(&mut session).await }).await?;
+        Ok(session)
+    }
+
+    /// The same for the events of one topic: the write goes to the shard that has them.
+    pub async fn fresh_session_of(&self, topic: &TopicName) -> Result<ClientSession, Trouble> {
+        let mut session = self.call(self.client.start_session().causal_consistency(true)).await?;
+        // No document has this `_id`, and nothing is inserted without an upsert.
+        let none = doc! { "topic": topic.as_str(), "_id": ObjectId::new() };
+        let nothing = doc! { "$setOnInsert": { "topic": topic.as_str() } };
+        self.call(async { self.events.update_one(none, nothing).session(&mut session).await }).await?;
+        Ok(session)
+    }
+
+    /// The same for everything: the write goes to every shard that has events.
+    pub async fn fresh_session_of_all(&self) -> Result<ClientSession, Trouble> {
+        let mut session = self.fresh_session().await?;
+        let (none, nothing) = (doc! { "_id": ObjectId::new() }, doc! { "$setOnInsert": { "none": true } });
+        self.call(async { self.events.update_many(none, nothing).session(&mut session).await }).await?;
         Ok(session)
     }
 

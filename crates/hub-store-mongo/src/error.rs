@@ -158,6 +158,11 @@ const PASSING: [i32; 27] = [
     11601, 11602, 13388, 13435, 13436,
 ];
 
+/// Whether a code of the server means "not now" or "not here".
+pub fn is_passing_code(code: i32) -> bool {
+    PASSING.contains(&code)
+}
+
 /// See [`Trouble::is_passing`].
 pub fn is_passing(error: &Error) -> bool {
     match error.kind.as_ref() {

@@ -2,6 +2,7 @@
 
 use hub_core::store::{Health, StoreError};
 use parking_lot::Mutex;
+use std::time::Instant;
 
 /// The most findings that are kept; the rest is counted.
 const FINDINGS: usize = 20;
@@ -16,6 +17,8 @@ struct Board {
     more: usize,
     damaged: u64,
     failed_commits: u64,
+    /// When a majority last took a write.
+    last_write: Option<Instant>,
 }
 
 /// Where everything that is wrong is written down.
@@ -23,12 +26,17 @@ struct Board {
 pub struct HealthBoard(Mutex<Board>);
 
 impl HealthBoard {
-    /// A commit failed.
-    pub fn commit_failed(&self, why: &StoreError) {
+    /// A commit failed that began then. If others succeeded meanwhile, the database takes commits, but not those of this topic: one
+    /// shard may be away.
+    pub fn commit_failed(&self, why: &StoreError, began: Instant) {
         let mut board = self.0.lock();
         board.failed_commits += 1;
         found(&mut board, why);
         if let StoreError::Unavailable(why) = why {
+            if board.last_write.is_some_and(|at| at > began) {
+                tracing::warn!(why, "a commit failed while others succeed");
+                return;
+            }
             if board.writes.is_none() {
                 tracing::error!(why, "the database takes no commits");
             }
@@ -59,6 +67,7 @@ impl HealthBoard {
     /// A majority takes writes.
     pub fn takes_writes(&self) {
         let mut board = self.0.lock();
+        board.last_write = Some(Instant::now());
         let (writes, calls) = (board.writes.take(), board.calls.take());
         if writes.or(calls).is_some() {
             tracing::info!("the database takes commits again");

@@ -33,7 +33,7 @@
 //! | | |
 //! | --- | --- |
 //! | `options`, `address`, `connect`, `schema` | the address, the server, the indexes |
-//! | `db`, `error`, `clock`, `health`, `probe` | what every call has in common |
+//! | `db`, `calls`, `error`, `clock`, `health`, `probe` | what every call has in common |
 //! | `document` | events as documents, payloads as BSON |
 //! | `append` | numbering, races, doubt |
 //! | `groups` | saving groups under a fence |
@@ -45,6 +45,7 @@
 
 mod address;
 mod append;
+mod calls;
 mod clean;
 mod clock;
 mod connect;

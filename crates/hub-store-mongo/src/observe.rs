@@ -21,19 +21,26 @@ impl Observer {
     pub async fn connect(options: &Options) -> Result<Self, ConnectError> {
         let server = connect::reach(options).await?;
         let database = server.db.database.name().to_owned();
-        match schema::version(&server.db).await {
+        let error = match schema::version(&server.db).await {
             Ok(Some(found)) if found > schema::VERSION => {
-                Err(ConnectError::Schema { database, found, known: schema::VERSION })
+                ConnectError::Schema { database, found, known: schema::VERSION }
             }
-            Ok(Some(_)) => Ok(Self { server }),
-            Ok(None) => Err(ConnectError::Settings(format!(
+            Ok(Some(_)) => return Ok(Self { server }),
+            Ok(None) => ConnectError::Settings(format!(
                 "no hub has used database {database} of MongoDB at {} yet, or its collection of topics has another \
                  name than {}",
                 server.hosts(),
                 server.db.topics.name()
-            ))),
-            Err(trouble) => Err(server.told("to read its schema version", &trouble)),
-        }
+            )),
+            Err(trouble) => server.told("to read its schema version", &trouble),
+        };
+        server.db.close().await;
+        Err(error)
+    }
+
+    /// Gives the connection up. To be called before the program ends.
+    pub async fn close(&self) {
+        self.server.db.close().await;
     }
 
     /// Everybody's last heartbeat, whether they live or not: who lives is who counts on.

@@ -1,6 +1,6 @@
 //! The port.
 
-use crate::append::Appender;
+use crate::append::{self, Appender};
 use crate::clean::{Cleaner, Purpose};
 use crate::connect;
 use crate::db::Db;
@@ -10,16 +10,17 @@ use crate::groups::GroupWriter;
 use crate::health::HealthBoard;
 use crate::options::Options;
 use crate::probe::Probe;
-use crate::read::{self, Reader};
+use crate::read::{self, FoundGroups, Reader};
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
 use hub_core::store::{
     Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, EventStore, Health, Image, ReadLimit,
-    SharedStore, StoreError, StoreResult,
+    SharedStore, StoreError, StoreResult, StoredGroup, SubscriptionRecord,
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use mongodb::bson::doc;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A store in a database that other hubs may use at the same time. See the crate's documentation.
 ///
@@ -93,6 +94,18 @@ impl Inner {
         self.noted(answer)
     }
 
+    /// Takes over groups that were read.
+    pub fn learn(&self, found: FoundGroups) -> (Vec<StoredGroup>, Vec<SubscriptionRecord>) {
+        self.note_damage(&found.damaged);
+        self.groups.learn(found.saved);
+        (found.groups, found.subscriptions)
+    }
+
+    /// Notes documents that cannot be read. The others are served all the same.
+    pub fn note_damage(&self, damaged: &[StoreError]) {
+        damaged.iter().for_each(|error| self.health.failed(error));
+    }
+
     async fn delete(&self, topic: &TopicName, upto: u64, ids_since: Millis) -> Result<Deleted, Trouble> {
         let removed = deleted::mark(&self.db, topic, upto).await?;
         self.deleted.learn(topic, upto);
@@ -102,6 +115,7 @@ impl Inner {
     }
 
     async fn commit(&self, commit: Commit) -> Committed {
+        let began = Instant::now();
         let Commit { now, events, records, epochs } = commit;
         // A group cannot have seen what is not committed, so neither part waits for the other.
         let (events, records) =
@@ -111,7 +125,7 @@ impl Inner {
         let mut failed = failed.filter(|error| !matches!(error, StoreError::Fenced(_)));
         match failed.next() {
             Some(error) => {
-                self.health.commit_failed(error);
+                self.health.commit_failed(error, began);
                 if self.health.is_failing() {
                     self.probe.start(&self.db, &self.health);
                 }
@@ -133,14 +147,19 @@ impl EventStore for MongoStore {
         Box::pin(self.inner.commit(commit))
     }
 
-    fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
-        self.inner.appender.give_way()
+    fn lanes(&self) -> Option<usize> {
+        Some(append::AT_ONCE)
+    }
+
+    fn give_way<'a>(&'a self, topic: &'a TopicName) -> Option<BoxFuture<'a, ()>> {
+        self.inner.appender.give_way(topic)
     }
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {
         Box::pin(async move {
-            let (image, saved) = self.inner.noted(read::image(&self.inner.db, &self.inner.deleted).await)?;
-            self.inner.groups.learn(saved);
+            let read = read::image(&self.inner.db, &self.inner.deleted).await;
+            let (mut image, found) = self.inner.noted(read)?;
+            (image.groups, image.subscriptions) = self.inner.learn(found);
             Ok(image)
         })
     }
@@ -240,9 +259,7 @@ impl EventStore for MongoStore {
     fn close(&self) -> BoxFuture<'_, StoreResult<()>> {
         Box::pin(async move {
             self.inner.probe.stop();
-            let client = self.inner.db.client.clone();
-            // Connections are of no use any more; whether the server hears of it in time makes no difference.
-            let _ = tokio::time::timeout(self.inner.db.call_limit, client.shutdown().immediate(true)).await;
+            self.inner.db.close().await;
             Ok(())
         })
     }

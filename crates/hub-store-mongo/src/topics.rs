@@ -47,6 +47,12 @@ impl Ids {
         }
     }
 
+    /// Those of both.
+    pub fn merge(&mut self, other: Self) {
+        self.v7 = self.v7.max(other.v7);
+        self.other |= other.other;
+    }
+
     pub fn add(&mut self, id: EventId) {
         match v7_time(id) {
             Some(time) => self.v7 = self.v7.max(Some(time)),

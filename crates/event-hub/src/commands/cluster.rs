@@ -93,8 +93,13 @@ pub fn run(command: &Command) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let listing = runtime.context("starting the runtime")?.block_on(async {
         let observer = Observer::connect(&mongo.options()).await?;
-        let (beats, alive) = watch(&observer).await?;
-        Ok::<_, ConnectError>(listing(beats, &alive, observer.names().await?))
+        let look = async {
+            let (beats, alive) = watch(&observer).await?;
+            Ok(listing(beats, &alive, observer.names().await?))
+        };
+        let looked: Result<_, ConnectError> = look.await;
+        observer.close().await;
+        looked
     })?;
     let text = match args.json {
         true => serde_json::to_string_pretty(&listing)? + "\n",

@@ -176,17 +176,35 @@ pub struct InitArgs {
 /// Runs the command.
 pub fn run(command: &Command) -> Result<ExitCode> {
     match command {
-        Command::Ls(args) => block_on(ls(args)),
-        Command::Show(args) => block_on(show(args)),
-        Command::Retry(args) => block_on(retry(args)),
-        Command::Purge(args) => block_on(purge(args)),
+        Command::Ls(args) => block_on(at(args.of.look(), async |outbox| ls(args, outbox).await)),
+        Command::Show(args) => block_on(at(args.of.look(), async |outbox| show(args, outbox).await)),
+        Command::Retry(args) => block_on(at(args.of.open(), async |outbox| retry(args, outbox).await)),
+        Command::Purge(args) => block_on(at(args.of.open(), async |outbox| purge(args, outbox).await)),
         Command::Init(args) => block_on(init(args)),
         Command::Drain(args) => {
             log::start()?;
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-            runtime.context("starting threads")?.block_on(drain(args))
+            runtime.context("starting threads")?.block_on(async {
+                // One that comes while it connects counts, too.
+                let signals = crate::serving::Signals::new().context("listening for signals")?;
+                Box::pin(at(args.of.open(), async |outbox| drain(args, signals, outbox).await)).await
+            })
         }
     }
+}
+
+/// An outbox that was connected to.
+type Opened = (Outbox, Arc<dyn OutboxStore>);
+
+/// Does something with an outbox, and gives its database up in order, whatever came of it.
+async fn at<T>(
+    opening: impl Future<Output = Result<Opened>>,
+    act: impl AsyncFnOnce(&Opened) -> Result<T>,
+) -> Result<T> {
+    let opened = opening.await?;
+    let done = act(&opened).await;
+    opened.1.close().await;
+    done
 }
 
 impl Where {
@@ -216,21 +234,20 @@ impl Where {
         }
     }
 
-    async fn open(&self) -> Result<(Outbox, Arc<dyn OutboxStore>)> {
+    async fn open(&self) -> Result<Opened> {
         let outbox = self.find()?;
         let store = outbox.place.open(&outbox.name).await?;
         Ok((outbox, store))
     }
 
-    async fn look(&self) -> Result<(Outbox, Arc<dyn OutboxStore>)> {
+    async fn look(&self) -> Result<Opened> {
         let outbox = self.find()?;
         let store = outbox.place.look(&outbox.name).await?;
         Ok((outbox, store))
     }
 }
 
-async fn ls(args: &LsArgs) -> Result<ExitCode> {
-    let (outbox, store) = args.of.look().await?;
+async fn ls(args: &LsArgs, (outbox, store): &Opened) -> Result<ExitCode> {
     let counts = store.counts().await?;
     let rows = store.list(RowStatus::parse(&args.status), args.limit as usize).await?;
     if args.json {
@@ -296,8 +313,7 @@ fn ago(millis: u64) -> String {
     }
 }
 
-async fn show(args: &ShowArgs) -> Result<ExitCode> {
-    let (outbox, store) = args.of.look().await?;
+async fn show(args: &ShowArgs, (outbox, store): &Opened) -> Result<ExitCode> {
     match store.show(&RowId::from(args.id.as_str())).await? {
         Some(row) => finish(&(serde_json::to_string_pretty(&row)? + "\n"), 0),
         None => {
@@ -307,8 +323,7 @@ async fn show(args: &ShowArgs) -> Result<ExitCode> {
     }
 }
 
-async fn retry(args: &RetryArgs) -> Result<ExitCode> {
-    let (outbox, store) = args.of.open().await?;
+async fn retry(args: &RetryArgs, (outbox, store): &Opened) -> Result<ExitCode> {
     let ids: Vec<RowId> = args.ids.iter().map(|id| RowId::from(id.as_str())).collect();
     let retried = store.retry((!ids.is_empty()).then_some(&ids[..])).await?;
     text::print(&format!("{}: {} will be tried again\n", outbox.name, plural(retried, "row")))?;
@@ -320,9 +335,8 @@ async fn retry(args: &RetryArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn purge(args: &PurgeArgs) -> Result<ExitCode> {
+async fn purge(args: &PurgeArgs, (outbox, store): &Opened) -> Result<ExitCode> {
     const AT_ONCE: usize = 500;
-    let (outbox, store) = args.of.open().await?;
     let age = args.hours.saturating_mul(3_600_000);
     let mut removed = 0;
     loop {
@@ -346,10 +360,12 @@ async fn init(args: &InitArgs) -> Result<ExitCode> {
     finish(&outbox.place.ddl()?.unwrap_or_else(nothing), 0)
 }
 
-async fn drain(args: &DrainArgs) -> Result<ExitCode> {
-    let mut signals = crate::serving::Signals::new().context("listening for signals")?;
-    let (outbox, store) = args.of.open().await?;
-    let mut options = outbox.options;
+async fn drain(
+    args: &DrainArgs,
+    mut signals: crate::serving::Signals,
+    (outbox, store): &Opened,
+) -> Result<ExitCode> {
+    let mut options = outbox.options.clone();
     if let Some(word) = &args.on_error {
         options.on_error = if word == "skip" { OnError::Skip } else { OnError::Hold };
     }
@@ -374,7 +390,7 @@ async fn drain(args: &DrainArgs) -> Result<ExitCode> {
             tracing::info!(by, "stopping");
             None
         }
-        () = nothing_pending(&*store, &progress, holds), if args.once => None,
+        () = nothing_pending(&**store, &progress, holds), if args.once => None,
         ended = &mut running => Some(ended),
     };
     stop.cancel();

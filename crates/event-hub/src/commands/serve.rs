@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::config::sources::Flags;
 use crate::secret::developer_token;
 use crate::serving::{Running, Signals, run as serve, start};
-use crate::{log, text};
+use crate::{limits, log, text};
 use anyhow::{Context, Result};
 use hub_store_mongo::{Address, ConnectError};
 use serde_json::json;
@@ -40,6 +40,9 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let config = Config::load(&args.flags, &|name| std::env::var_os(name))?;
     log::start()?;
+    if let Some(warning) = limits::raise_open_files() {
+        tracing::warn!("{warning}");
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     let served = runtime.block_on(async {

@@ -92,6 +92,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         tls: tls(&found, mistakes),
         data: PathBuf::from("./event-hub-data"),
         segment_bytes: hub_store_embedded::Options::default().segment_bytes,
+        disk_reserve: hub_store_embedded::Options::default().disk_reserve,
         mongo: None,
         outboxes: Vec::new(),
         auth: auth(&found, mistakes),
@@ -105,6 +106,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
     found.take("server.ops_port", &mut config.ops_port);
     found.take("store.data", &mut config.data);
     found.take("store.segment_size", &mut config.segment_bytes);
+    found.take("store.disk_reserve", &mut config.disk_reserve);
     if config.ws_port == config.ops_port && config.ws_port != 0 {
         let text =
             format!("server.ws_port and server.ops_port are both {}; they must differ", config.ws_port);

@@ -58,6 +58,8 @@ pub struct Config {
     pub data: PathBuf,
     /// Bytes of a file of the log.
     pub segment_bytes: u64,
+    /// Room that is kept on the disk for records of the store.
+    pub disk_reserve: u64,
     /// MongoDB, if that has the events.
     pub mongo: Option<Mongo>,
     /// The outboxes to be drained.

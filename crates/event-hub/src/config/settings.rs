@@ -148,6 +148,13 @@ pub const SETTINGS: &[Setting] = &[
         .fixed(),
     set("store.segment_size", Kind::Size(MIB, GIB), "128MiB", "the size of a file of the log").fixed(),
     set(
+        "store.disk_reserve",
+        Kind::Size(0, GIB),
+        "16MiB",
+        "room that is kept for the store's own records, so that a full disk can be freed",
+    )
+    .fixed(),
+    set(
         "mongo.url",
         Kind::MongoUrl,
         "none: the data directory has the events",
@@ -305,7 +312,7 @@ pub const SETTINGS: &[Setting] = &[
         "30s",
         "so long acks are taken after a token has expired",
     ),
-    set("limits.max_payload", Kind::Size(KIB, 64 * MIB), "1MiB", "the largest payload").fixed(),
+    set("limits.max_payload", Kind::Size(KIB, 15 * MIB), "1MiB", "the largest payload").fixed(),
     set("limits.max_topics", Kind::Count(1, 10_000_000), "100000", "topics in all").fixed(),
     set("limits.max_groups", Kind::Count(1, 100_000_000), "100000", "groups over all topics").fixed(),
     set(

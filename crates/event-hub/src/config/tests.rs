@@ -512,6 +512,20 @@ fn what_several_hubs_need_is_asked_for_when_there_is_a_mongodb_and_only_then() {
     assert!(wrong.contains("limits.max_payload is 9MiB; on MongoDB it is 8MiB at most"), "{wrong}");
 }
 
+/// Senders would be told to try again, for ever.
+#[test]
+fn a_payload_that_the_embedded_store_cannot_take_is_refused_at_the_start() {
+    let frames = "frame_bytes = \"64MiB\"\n";
+    let largest = Written::new(&format!("[limits]\nmax_payload = \"15MiB\"\n{frames}"));
+    let payload = largest.load(&[]).unwrap_or_else(|mistakes| panic!("{mistakes}")).bus.max_payload;
+    // Headers, tags and names, once more around it as a dead letter, and why it failed.
+    let beside = 256 << 10;
+    assert!(payload + beside <= hub_store_embedded::LARGEST_RECORD);
+    let larger = Written::new(&format!("[limits]\nmax_payload = \"16MiB\"\n{frames}"));
+    let wrong = larger.load(&[]).err().unwrap().to_string();
+    assert!(wrong.contains("limits.max_payload") && wrong.contains("15MiB"), "{wrong}");
+}
+
 #[test]
 fn collections_are_named_as_mongodb_allows_and_each_has_its_own() {
     for bad in ["", "a b", "system.views", "a$b", &"x".repeat(101)] {

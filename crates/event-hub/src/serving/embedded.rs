@@ -9,7 +9,8 @@ use std::path::Path;
 
 /// Opens the store of the data directory, which is made if it is not there.
 pub async fn open(config: &Config) -> Result<EmbeddedStore> {
-    let options = Options { segment_bytes: config.segment_bytes, ..Options::default() };
+    let Config { segment_bytes, disk_reserve, .. } = *config;
+    let options = Options { segment_bytes, disk_reserve, ..Options::default() };
     let data = config.data.clone();
     let opened = tokio::task::spawn_blocking(move || {
         let what = format!("making {}", data.display());

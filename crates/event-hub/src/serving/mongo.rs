@@ -7,6 +7,7 @@ use super::start::open_bus;
 use crate::config::Config;
 use anyhow::{Context, Result, anyhow, bail};
 use hub_core::prometheus_client::registry::Registry;
+use hub_core::store::EventStore;
 use hub_core::{Bus, ClusterConfig, Code};
 use hub_server::auth::Authenticator;
 use hub_server::http::Waiting;
@@ -91,8 +92,13 @@ async fn attempt(config: &Config, options: &Options, cluster: &ClusterConfig) ->
     };
     // A registry forgets nothing, so each try has its own.
     let mut registry = Registry::default();
-    let bus = Bus::builder(store).cluster(cluster.clone());
-    match open_bus(bus, config, &mut registry).await {
+    let bus = Bus::builder(store.clone()).cluster(cluster.clone());
+    let opened = open_bus(bus, config, &mut registry).await;
+    if opened.is_err() {
+        // Nothing has started that would.
+        let _ = store.close().await;
+    }
+    match opened {
         Ok(bus) => Ok(Attempt::Open(bus, registry)),
         // It went away again.
         Err(error) if error.code == Code::Unavailable => Ok(Attempt::Later(error.msg.into_owned())),

@@ -61,6 +61,7 @@ async fn drain(outbox: Outbox, hub: Hub, stop: CancellationToken) {
         }
         () = count(&outbox.name, &*store, &hub) => {}
     }
+    store.close().await;
 }
 
 async fn connect(outbox: &Outbox, hub: &Hub) -> Arc<dyn OutboxStore> {

@@ -79,7 +79,25 @@ pub struct Running {
 
 impl Running {
     pub fn start(args: &[&str], environment: &[(&str, &str)]) -> Self {
-        let mut command = program(args, environment);
+        Self::spawn(program(args, environment))
+    }
+
+    /// Starts it after a command of the shell, such as one that sets a limit.
+    pub fn start_after(command: &str, args: &[&str], environment: &[(&str, &str)]) -> Self {
+        let program = program(args, environment);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{command} && exec \"$@\""), "sh"]);
+        shell.arg(program.get_program()).args(program.get_args());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        Self::spawn(shell)
+    }
+
+    fn spawn(mut command: Command) -> Self {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let out = lines::<ChildStdout>(child.stdout.take().unwrap());
@@ -124,6 +142,14 @@ impl Running {
     pub fn signal(&self, name: &str) {
         let id = self.id().to_string();
         assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end; answers everything that it has logged.
+    pub fn last_log(&mut self) -> &str {
+        self.ended();
+        // Its end closes the pipe, so everything that it wrote is there.
+        self.seen.extend(self.err.iter());
+        &self.seen
     }
 
     /// Waits for its end.
@@ -232,9 +258,7 @@ impl Hub {
     pub fn stop(mut self) -> String {
         self.process.signal("TERM");
         assert_eq!(self.process.ended(), 0, "{}", self.process.log());
-        // Its end closes the pipe, so everything that it wrote is there.
-        self.process.seen.extend(self.process.err.iter());
-        self.process.seen.clone()
+        self.process.last_log().to_owned()
     }
 }
 

@@ -48,6 +48,31 @@ fn the_data_directory_is_its_owners_and_a_secret_that_others_can_read_is_told() 
     assert_eq!(std::fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o755, "it was there");
 }
 
+/// The soft and the hard limit on open files of a process.
+fn open_files(process: &Running) -> (String, String) {
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.id())).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let mut words = line.split_whitespace().map(str::to_owned);
+    (words.next().unwrap(), words.next().unwrap())
+}
+
+#[test]
+fn the_limit_on_open_files_is_raised_and_one_that_stays_low_is_told() {
+    let place = Place::new();
+    let args = ["serve", "--json", "--ws-port", "0", "--ops-port", "0", "--data", &place.text("data")];
+    for (hard, warned) in [("", false), ("ulimit -Hn 300 && ", true)] {
+        let mut process = Running::start_after(&format!("ulimit -Sn 100 && {hard}true"), &args, &[]);
+        assert!(process.line().contains("\"ready\":true"));
+        let (soft, most) = open_files(&process);
+        assert_eq!(soft, most);
+        process.signal("TERM");
+        assert_eq!(process.ended(), 0);
+        let low = most.parse::<u64>().is_ok_and(|most| most < 4_096);
+        assert_eq!(process.log().contains("the process may open 300 files"), warned);
+        assert_eq!(process.log().contains("LimitNOFILE"), low);
+    }
+}
+
 #[test]
 fn for_people_it_prints_addresses_and_keeps_its_token_out_of_what_is_no_terminal() {
     let place = Place::new();

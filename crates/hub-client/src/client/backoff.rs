@@ -40,10 +40,22 @@ impl Backoff {
         wait
     }
 
+    /// How long to wait now that a connection has ended: any time up to `spread`, or up to the bound of the tries if that is
+    /// longer. Everybody else of the same hub may have lost it in the same moment, and has not been spread by tries yet.
+    pub fn next_after_loss(&mut self, spread: Duration) -> Duration {
+        let bound = self.bound(self.tries).max(spread);
+        self.tries = self.tries.saturating_add(1);
+        bound.mul_f64(self.fraction())
+    }
+
     /// How long something waits that was tried so often before: for many things with one pace.
     pub fn wait(&mut self, tries: u32) -> Duration {
+        self.bound(tries).mul_f64(self.fraction())
+    }
+
+    fn bound(&self, tries: u32) -> Duration {
         let doubled = self.first.saturating_mul(1_u32.checked_shl(tries).unwrap_or(u32::MAX));
-        doubled.min(self.longest).mul_f64(self.fraction())
+        doubled.min(self.longest)
     }
 
     /// From 0 to 1, by splitmix64.
@@ -86,6 +98,26 @@ mod tests {
             tenths[(wait.as_micros() * 10 / FIRST.as_micros()).min(9) as usize] += 1;
         }
         assert!(tenths.iter().all(|&n| (800..1200).contains(&n)), "{tenths:?}");
+    }
+
+    #[test]
+    fn clients_that_lost_one_hub_do_not_come_back_together() {
+        const SPREAD: Duration = Duration::from_secs(3);
+        let mut tenths = [0; 10];
+        for seed in 0..10_000 {
+            let mut backoff = Backoff::seeded(FIRST, LONGEST, seed);
+            let wait = backoff.next_after_loss(SPREAD);
+            tenths[(wait.as_micros() * 10 / SPREAD.as_micros()).min(9) as usize] += 1;
+            assert!(backoff.next() <= 2 * FIRST, "the next try is not as far away");
+        }
+        assert!(tenths.iter().all(|&n| (800..1200).contains(&n)), "{tenths:?}");
+        // Tries that have come to more than that are not cut short.
+        let mut backoff = Backoff::seeded(FIRST, LONGEST, 7);
+        for _ in 0..20 {
+            backoff.next();
+        }
+        let waits = (0..100).map(|_| backoff.next_after_loss(SPREAD));
+        assert!(waits.max() > Some(2 * SPREAD));
     }
 
     #[test]

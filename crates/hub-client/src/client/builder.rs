@@ -13,6 +13,7 @@ pub struct Builder {
     pub(super) targets: Vec<Target>,
     pub(super) credentials: Option<Credentials>,
     pub(super) backoff: (Duration, Duration),
+    pub(super) reconnect_within: Duration,
     pub(super) unacknowledged: (usize, usize),
     pub(super) publish_timeout: Duration,
     pub(super) close_timeout: Duration,
@@ -24,6 +25,7 @@ impl Builder {
             targets: vec![target],
             credentials: None,
             backoff: (Duration::from_millis(100), Duration::from_secs(10)),
+            reconnect_within: Duration::from_secs(3),
             unacknowledged: (10_000, 64 << 20),
             publish_timeout: Duration::from_secs(60),
             close_timeout: Duration::from_secs(5),
@@ -62,8 +64,16 @@ impl Builder {
         self
     }
 
-    /// How long to wait before connecting again: at random up to `first` (100 ms unless set), then up to twice that, and so
-    /// on up to `longest` (10 s unless set).
+    /// The first try after a connection has ended comes at random within this time (3 s unless set), because a hub that
+    /// stops or is lost has all its clients looking for another one in the same moment.
+    #[must_use]
+    pub fn reconnect_within(mut self, spread: Duration) -> Self {
+        self.reconnect_within = spread;
+        self
+    }
+
+    /// How long to wait between tries to connect: at random up to `first` (100 ms unless set), then up to twice that, and so
+    /// on up to `longest` (10 s unless set). The first try is set by [`Builder::reconnect_within`].
     #[must_use]
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         self.backoff = (first, longest);

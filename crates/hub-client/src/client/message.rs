@@ -10,6 +10,7 @@ use crate::{Connection, Delivered, Error, ErrorKind, Name, Result};
 
 /// What comes of a [`Subscription`](super::Subscription).
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are events, and are taken one by one")]
 pub enum Received {
     /// An event.
     Event(Message),

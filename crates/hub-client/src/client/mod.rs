@@ -5,7 +5,8 @@
 //!
 //! **Nothing is lost, and nothing is doubled.** Every event has an id before it is sent, made here if the program gives
 //! none. An event without an answer is sent again under the same id, in the order in which all were published, and a hub
-//! stores an id once. When [`Client::publish`] answers, the event is stored; when it fails with `TimedOut` or `Closed`, it
+//! stores an id once. While the hub refuses an event for a reason that passes, later ones of its topic wait behind it; only what
+//! was under way by then can overtake it. When [`Client::publish`] answers, the event is stored; when it fails with `TimedOut` or `Closed`, it
 //! may be stored or not, and [`Publishing::id`] is the id to try again with.
 //!
 //! Consuming is at least once, as everywhere: what was in hand when a connection ended is delivered again, and acks for it

@@ -24,10 +24,15 @@ pub(super) struct Line {
     waker: AtomicWaker,
 }
 
+/// Deliveries, and the number of the request that they are the answer to.
+type Numbered = (u64, Deliveries);
+
 #[derive(Default)]
 struct LineState {
     /// What the program has not taken over yet.
-    next: Option<Result<Deliveries>>,
+    next: Option<Result<Numbered>>,
+    /// How often the hub was asked for it.
+    begun: u64,
     /// The hub has ended it for a reason that passes: it is to be asked again.
     again: bool,
     /// The program wants no events at the moment.
@@ -56,13 +61,20 @@ impl Line {
         request
     }
 
+    /// The hub is asked for it; the number of the request.
+    pub fn begin(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.begun += 1;
+        state.begun
+    }
+
     /// The program gets this next.
-    pub fn put(&self, next: Result<Deliveries>) {
+    pub fn put(&self, next: Result<Numbered>) {
         let mut state = self.state.lock();
         if state.gone {
             return;
         }
-        if let (true, Ok(deliveries)) = (state.paused, &next) {
+        if let (true, Ok((_, deliveries))) = (state.paused, &next) {
             // The answer tells nobody anything.
             let _ = deliveries.connection().tell("PAUSE", &naming(deliveries.name()));
         }
@@ -116,7 +128,7 @@ fn naming(name: &Name) -> serde_json::Value {
 #[must_use = "a subscription that is dropped ends"]
 pub struct Subscription {
     line: Arc<Line>,
-    current: Option<Deliveries>,
+    current: Option<Numbered>,
     ended: Option<Error>,
     /// Whether a stream has said how it ended.
     told: bool,
@@ -151,7 +163,7 @@ impl Subscription {
             if let Some(error) = &self.ended {
                 return Poll::Ready(Err(error.clone()));
             }
-            let Some(current) = &mut self.current else {
+            let Some((number, current)) = &mut self.current else {
                 match std::task::ready!(self.poll_next_connection(context)) {
                     Ok(None) => continue,
                     Ok(Some(lagged)) => return Poll::Ready(Ok(lagged)),
@@ -175,7 +187,10 @@ impl Subscription {
                 Ok(Arrival::Lagged { topic, missed }) => {
                     return Poll::Ready(Ok(Received::Lagged { topic, missed }));
                 }
-                Err(error) => self.interrupted(error),
+                Err(error) => {
+                    let number = *number;
+                    self.interrupted(number, error);
+                }
             }
         }
     }
@@ -208,14 +223,18 @@ impl Subscription {
         Poll::Ready(Ok((live && !resumed).then_some(lagged)))
     }
 
-    /// The connection or the hub has ended it. It goes on if that passes.
-    fn interrupted(&mut self, error: Error) {
+    /// The connection or the hub has ended what a request began. It goes on if that passes.
+    fn interrupted(&mut self, number: u64, error: Error) {
         self.current = None;
         match error.code() {
             None => {}
             Some(Code::Unavailable | Code::TokenExpired | Code::RateLimited) => {
-                self.line.state.lock().again = true;
-                self.client.shared().again.notify_one();
+                let mut state = self.line.state.lock();
+                // The next connection may have asked for it meanwhile.
+                if state.begun == number {
+                    state.again = true;
+                    self.client.shared().again.notify_one();
+                }
             }
             Some(_) => {
                 self.line.state.lock().gone = true;
@@ -242,7 +261,7 @@ impl Subscription {
 
     async fn set_paused(&mut self, paused: bool) -> Result<()> {
         self.line.state.lock().paused = paused;
-        let Some(current) = &self.current else { return Ok(()) };
+        let Some((_, current)) = &self.current else { return Ok(()) };
         let (connection, name) = (current.connection(), current.name());
         let done = if paused { connection.pause(name).await } else { connection.resume(name).await };
         match done {
@@ -258,7 +277,7 @@ impl Subscription {
     /// What the hub refused.
     pub async fn unsubscribe(mut self) -> Result<()> {
         self.line.state.lock().gone = true;
-        let Some(current) = self.current.take() else { return Ok(()) };
+        let Some((_, current)) = self.current.take() else { return Ok(()) };
         match current.unsubscribe().await {
             Err(error) if error.kind() == ErrorKind::Closed => Ok(()),
             done => done,

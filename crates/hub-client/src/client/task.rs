@@ -36,6 +36,8 @@ struct Task {
     close_timeout: Duration,
     outbox: Outbox,
     backoff: Backoff,
+    /// The time that the first tries of all clients of a hub are spread over.
+    spread: Duration,
     /// How sessions pace what they try again.
     pace: (Duration, Duration),
     /// The hub that is tried next.
@@ -71,6 +73,7 @@ pub(super) async fn start(builder: Builder, credentials: Credentials) -> Result<
         close_timeout: builder.close_timeout,
         outbox: Outbox::new(builder.publish_timeout),
         backoff: Backoff::new(first, longest),
+        spread: builder.reconnect_within,
         pace: (first, longest),
         turn,
     };
@@ -140,7 +143,7 @@ impl Task {
     /// # Errors
     /// Why there never will be: the token holds no longer and there is no other, or the client is closed.
     async fn reconnect(&mut self) -> Result<(Connection, Identity)> {
-        let wait = self.backoff.next();
+        let wait = self.backoff.next_after_loss(self.spread);
         let mut tried = Box::pin(self.try_after(wait));
         loop {
             let idle = self.outbox.is_empty() && self.commands.is_empty();

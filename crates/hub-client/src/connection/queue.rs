@@ -51,6 +51,8 @@ pub struct Delivered {
     pub max_attempts: u32,
     /// When its lease ends unless it is settled or extended; `None` without a group.
     pub ack_deadline: Option<Instant>,
+    /// The group's epoch: how often it was placed anew. An event that comes again under a higher one is wanted again.
+    pub epoch: u64,
 }
 
 /// What to do when it is full.

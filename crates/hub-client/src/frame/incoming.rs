@@ -44,6 +44,8 @@ pub(crate) struct Ctx {
     pub max_attempts: u32,
     #[serde(default)]
     pub ack_deadline_ms: u64,
+    #[serde(default)]
+    pub epoch: u64,
 }
 
 /// Every field of every frame.
@@ -160,14 +162,18 @@ pub(crate) fn fast_event(text: &str) -> Option<(&str, Option<&str>, Delivery<'_>
     is_event.then_some((topic, group, Delivery { event, ctx }))
 }
 
-/// Takes `,"ctx":{"attempt":1,"maxAttempts":5,"ack_deadline_ms":30000}` off the end.
+/// Takes `,"ctx":{"attempt":1,"maxAttempts":5,"ack_deadline_ms":30000}` off the end, with or without an `epoch`.
 fn fast_ctx(text: &str) -> Option<(&str, Ctx)> {
-    let (rest, ack_deadline_ms) = number_at_end(text.strip_suffix('}')?)?;
+    let (rest, last) = number_at_end(text.strip_suffix('}')?)?;
+    let ((rest, ack_deadline_ms), epoch) = match rest.strip_suffix(",\"epoch\":") {
+        Some(rest) => (number_at_end(rest)?, last),
+        None => ((rest, last), 0),
+    };
     let (rest, max_attempts) = number_at_end(rest.strip_suffix(",\"ack_deadline_ms\":")?)?;
     let (rest, attempt) = number_at_end(rest.strip_suffix(",\"maxAttempts\":")?)?;
     let rest = rest.strip_suffix(",\"ctx\":{\"attempt\":")?;
     let (attempt, max_attempts) = (attempt.try_into().ok()?, max_attempts.try_into().ok()?);
-    Some((rest, Ctx { attempt, max_attempts, ack_deadline_ms }))
+    Some((rest, Ctx { attempt, max_attempts, ack_deadline_ms, epoch }))
 }
 
 fn number_at_end(text: &str) -> Option<(&str, u64)> {

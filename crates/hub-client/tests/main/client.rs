@@ -88,6 +88,96 @@ async fn what_is_refused_for_a_while_is_tried_again_and_what_is_refused_is_not()
 }
 
 #[tokio::test]
+async fn events_that_are_refused_for_a_while_are_stored_in_their_order() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = hub.client(hub.builder()).await;
+    let mut publishing = Vec::new();
+    for n in 1..=20 {
+        publishing.push(client.submit(event(n)).await.unwrap());
+    }
+    let mut refused = Vec::new();
+    for _ in 1..=20 {
+        refused.push(peer.expect("PUBLISH").await);
+    }
+    for frame in &refused {
+        peer.err(frame, "unavailable", json!({})).await;
+    }
+    // One tries, and nothing overtakes it: neither what was refused with it, nor what is published from now on.
+    for n in 21..=23 {
+        let frame = peer.expect("PUBLISH").await;
+        assert_eq!(frame["payload"], 1);
+        publishing.push(client.submit(event(n)).await.unwrap());
+        peer.err(&frame, "rate_limited", json!({"retry_after_ms": 1})).await;
+    }
+    for n in 1..=23 {
+        assert_eq!(peer.stored(n).await["payload"], n);
+    }
+    for (n, publishing) in (1..).zip(publishing) {
+        assert_eq!(soon(publishing).await.unwrap().seq, n);
+    }
+}
+
+#[tokio::test]
+async fn events_that_wait_when_a_connection_ends_are_sent_in_their_order_on_the_next() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = hub.client(hub.builder()).await;
+    let mut publishing = Vec::new();
+    for n in 1..=10 {
+        publishing.push(client.submit(event(n)).await.unwrap());
+    }
+    let mut frames = Vec::new();
+    for _ in 1..=10 {
+        frames.push(peer.expect("PUBLISH").await);
+    }
+    // The odd ones wait for another try, of the others nobody knows.
+    for frame in frames.iter().step_by(2) {
+        peer.err(frame, "unavailable", json!({})).await;
+    }
+    let again = peer.expect("PUBLISH").await;
+    assert_eq!(again["payload"], 1);
+    publishing.push(client.submit(event(11)).await.unwrap());
+    drop(peer);
+    publishing.push(client.submit(event(12)).await.unwrap());
+    let mut peer = hub.welcome().await;
+    for n in 1..=12 {
+        assert_eq!(peer.stored(n).await["payload"], n);
+    }
+    for (n, publishing) in (1..).zip(publishing) {
+        assert_eq!(soon(publishing).await.unwrap().seq, n);
+    }
+}
+
+#[tokio::test]
+async fn a_topic_that_is_refused_for_a_while_holds_up_no_other() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = hub.client(hub.builder()).await;
+    let limited = client.submit(event(1)).await.unwrap();
+    let frame = peer.expect("PUBLISH").await;
+    peer.err(&frame, "rate_limited", json!({"retry_after_ms": 60_000})).await;
+    let (other, frame) =
+        soon(async { tokio::join!(client.publish("other", &2, PublishOptions::default()), peer.stored(1)) })
+            .await;
+    assert_eq!((other.unwrap().seq, frame["topic"].clone()), (1, json!("other")));
+    drop(limited);
+}
+
+#[tokio::test]
+async fn an_event_that_is_given_up_while_it_is_tried_holds_up_no_other() {
+    let hub = FakeHub::start().await;
+    let builder = hub.builder().publish_timeout(Duration::from_millis(100));
+    let (client, mut peer) = hub.client(builder).await;
+    let first = client.submit(event(1)).await.unwrap();
+    let frame = peer.expect("PUBLISH").await;
+    peer.err(&frame, "unavailable", json!({})).await;
+    let tried = peer.expect("PUBLISH").await;
+    assert_eq!(soon(first).await.unwrap_err().kind(), ErrorKind::TimedOut);
+    let second = client.submit(event(2)).await.unwrap();
+    peer.store(&tried, 1).await;
+    assert_eq!(peer.stored(2).await["payload"], 2);
+    assert_eq!(soon(second).await.unwrap().seq, 2);
+}
+
+#[tokio::test]
 async fn a_frame_that_ends_the_connection_is_not_sent_for_ever() {
     let hub = FakeHub::start().await;
     let (client, mut peer) = hub.client(hub.builder()).await;

@@ -64,7 +64,7 @@ impl FakeHub {
     /// A builder that is quick to try again.
     pub fn builder(&self) -> Builder {
         let (first, longest) = (Duration::from_millis(1), Duration::from_millis(50));
-        Client::builder(self.target()).token("t").backoff(first, longest)
+        Client::builder(self.target()).token("t").backoff(first, longest).reconnect_within(first)
     }
 
     /// A client and its other end.

@@ -167,3 +167,55 @@ async fn a_pause_holds_on_the_next_connection() {
     };
     soon(async { tokio::join!(&mut resumed, resume) }).await.0.unwrap();
 }
+
+#[tokio::test]
+async fn a_subscription_that_the_hub_and_its_connection_ended_is_asked_for_once() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = hub.client(hub.builder()).await;
+    let mut orders = subscribe(&client, &mut peer, "orders", Some("g")).await;
+    // The hub ends it, and is gone before the program has heard of that.
+    peer.send(json!({"op": "ERR", "code": "unavailable", "msg": "m", "topic": "orders", "group": "g"})).await;
+    drop(peer);
+    let mut peer = hub.welcome().await;
+    let frame = peer.expect("SUBSCRIBE").await;
+    // The program hears of it while the next connection is asked, and later of what comes over that.
+    assert!(poll_once(pin!(orders.recv())).await.is_pending());
+    let refuse_twice = async {
+        let again = tokio::time::timeout(std::time::Duration::from_millis(300), peer.next()).await;
+        if let Ok(Some(again)) = &again {
+            peer.err(again, "already_subscribed", json!({})).await;
+        }
+        peer.ok(&frame, json!({})).await;
+        peer.event("orders", Some("g"), 1).await;
+        again.is_ok()
+    };
+    let (event, asked_again) = soon(async { tokio::join!(orders.recv(), refuse_twice) }).await;
+    assert_eq!(event.unwrap().message().unwrap().event().seq(), 1);
+    assert!(!asked_again, "it was asked for twice over one connection");
+}
+
+#[tokio::test]
+async fn a_name_that_the_hub_still_has_is_asked_for_until_it_is_free() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = hub.client(hub.builder()).await;
+    let mut orders = subscribe(&client, &mut peer, "orders", Some("g")).await;
+    peer.close(1012, "the hub stops").await;
+    let mut peer = hub.welcome().await;
+    for _ in 0..3 {
+        let frame = peer.expect("SUBSCRIBE").await;
+        peer.err(&frame, "already_subscribed", json!({})).await;
+    }
+    peer.subscribed().await;
+    peer.event("orders", Some("g"), 1).await;
+    assert_eq!(message(&mut orders).await.event().seq(), 1);
+    // A program that asks twice is told.
+    let refuse = async {
+        let frame = peer.expect("SUBSCRIBE").await;
+        peer.err(&frame, "already_subscribed", json!({})).await;
+    };
+    let twice = client.subscribe("orders", Some("g"), SubscribeOptions::default());
+    let (twice, ()) = soon(async { tokio::join!(twice, refuse) }).await;
+    assert_eq!(twice.err().unwrap().code_text(), Some("already_subscribed"));
+    peer.event("orders", Some("g"), 2).await;
+    assert_eq!(message(&mut orders).await.event().seq(), 2);
+}

@@ -10,12 +10,15 @@
 //!   stood still for `dead_after` on the observer's steady clock; wall clocks are never compared.
 //! - Ownership has an epoch, and everything stored about a group is fenced by it: who lost a name moves no cursor.
 //! - An owner delivers only until `serve_for` after the start of its last heartbeat that came through, which is before
-//!   anybody can find it dead. After such a lapse it asks what it still owns before it goes on.
+//!   anybody can find it dead ([`pulse`]). After such a lapse it claims all its names again before it goes on, which raises
+//!   their epochs. A hub that is about to take a name over reads its epoch first and the heartbeats then: either it sees
+//!   that the owner is back, or its claim names an old epoch.
 //! - A new owner waits for the hubs that had members to say what those hold ([`tenure`]), before it delivers anything.
 //!
 //! | what | where |
 //! | --- | --- |
 //! | who is alive | [`peers`] |
+//! | how long this hub may deliver | [`pulse`] |
 //! | claiming, losing and giving up names | [`names`] |
 //! | one name while it is owned here | [`tenure`] |
 //! | hearing of others' commits | [`news`] |
@@ -25,6 +28,7 @@ mod elsewhere;
 mod names;
 mod news;
 mod peers;
+mod pulse;
 mod tenure;
 
 pub use elsewhere::Elsewhere;
@@ -36,11 +40,13 @@ use crate::config::DAY;
 use crate::engine::Engine;
 use crate::position::refused;
 use crate::store::{HubId, HubInfo, SharedStore, StoreError, StoreResult};
+use crate::supervise;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use hub_proto::{EventId, GroupName, Result, TopicName};
 use parking_lot::{Mutex, RwLock};
 use peers::Peers;
+use pulse::Pulse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -60,7 +66,8 @@ pub struct ClusterConfig {
     pub dead_after: Millis,
     /// How long after a heartbeat an owner delivers; less than `dead_after`.
     pub serve_for: Millis,
-    /// How long a new owner waits for hubs that had members.
+    /// How long a new owner waits for hubs that had members to report on the first, and after each report for the next one;
+    /// ten times as long in all.
     pub report_for: Millis,
     /// A name without members is given up after so long.
     pub idle_for: Millis,
@@ -100,6 +107,8 @@ pub struct Held {
     pub seq: u64,
     /// Which delivery the member has.
     pub attempt: u32,
+    /// The group's epoch when it was delivered. A seek raises it, and what was delivered before counts for nothing then.
+    pub epoch: u64,
     /// What is left of its time, if the member has asked for more than it usually has.
     pub left: Option<Millis>,
 }
@@ -113,7 +122,7 @@ pub struct Luggage {
     pub members: u32,
     /// What the member has in hand.
     pub held: Vec<Held>,
-    /// What it acked lately: the owner before may not have saved that.
+    /// What it acked and the owner before may not have saved.
     pub settled: Vec<Held>,
 }
 
@@ -124,14 +133,19 @@ pub(crate) struct Cluster {
     shared: SharedStore,
     peers: Mutex<Peers>,
     names: RwLock<HashMap<GroupName, Arc<Tenure>, RandomState>>,
-    /// A name is claimed or given up by one task at a time.
-    turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>, RandomState>>,
-    /// Deliveries end here, on the steady clock.
+    /// Names whose owners are looked for now.
+    lookups: Mutex<HashMap<String, Arc<Lookup>, RandomState>>,
+    pulse: Mutex<Pulse>,
+    /// Deliveries end here, on the steady clock: what `pulse` says.
     serves_until: AtomicU64,
+    /// A lapse of the heartbeat is over: names have to be claimed again.
+    lapsed: Notify,
     /// The epoch under which this hub cleans; `None` if another one does.
     cleans: Mutex<Option<u64>>,
-    /// One heartbeat at a time.
-    beating: tokio::sync::Mutex<()>,
+    /// Heartbeats that were begun.
+    beats_begun: AtomicU64,
+    /// One heartbeat at a time: the number of the last one, and what came of it.
+    beating: tokio::sync::Mutex<(u64, Result<()>)>,
     /// Another hub was seen for the first time.
     joined: Notify,
     /// Counts up when a hub is not there any more.
@@ -142,8 +156,19 @@ pub(crate) struct Cluster {
     pub over: CancellationToken,
 }
 
+/// A search for the owner of a name. Any number of members may need it at once, when their hub has lost the one before.
+#[derive(Default)]
+struct Lookup {
+    /// Searches that were begun.
+    begun: AtomicU64,
+    /// One at a time: the number of the last one that found no owner here, and what it found.
+    last: tokio::sync::Mutex<Option<(u64, Result<HubInfo>)>>,
+}
+
 /// A hub that is dead for so many times `dead_after` is forgotten.
 const FORGET_AFTER: Millis = 150;
+/// Between two tries to claim names again.
+const RENEW_RETRY: Duration = Duration::from_millis(100);
 
 impl Cluster {
     pub fn new(shared: SharedStore, config: ClusterConfig, started: Millis) -> Self {
@@ -155,10 +180,13 @@ impl Cluster {
             shared,
             peers,
             names: RwLock::default(),
-            turns: Mutex::default(),
+            lookups: Mutex::default(),
+            pulse: Mutex::default(),
             serves_until: AtomicU64::new(0),
+            lapsed: Notify::new(),
             cleans: Mutex::new(None),
-            beating: tokio::sync::Mutex::default(),
+            beats_begun: AtomicU64::new(0),
+            beating: tokio::sync::Mutex::new((0, Ok(()))),
             joined: Notify::new(),
             gone: watch::Sender::new(0),
             leaving: AtomicBool::new(false),
@@ -200,22 +228,56 @@ impl Cluster {
         self.peers.lock().alive().iter().any(|hub| hub.id != self.me.id)
     }
 
-    /// Beats until the hub has left, which is later than its stop: until then its groups are its own.
-    pub async fn run(&self, engine: &Arc<Engine>) {
-        tokio::select! {
-            biased;
-            () = self.over.cancelled() => {}
-            () = self.beats(engine) => {}
-            () = self.tidies(engine) => {}
-        }
+    /// Starts what runs until the hub has left, which is later than its stop: until then its groups are its own. Heartbeats
+    /// have a task of their own: they wait for nothing that takes longer the more a hub owns.
+    pub fn start(engine: &Arc<Engine>) {
+        let Some(over) = engine.cluster.as_ref().map(|cluster| cluster.over.clone()) else { return };
+        supervise::run_until(engine, over.clone(), "heartbeat", |engine| async move {
+            if let Some(cluster) = &engine.cluster {
+                cluster.beats(&engine).await;
+            }
+        });
+        supervise::run_until(engine, over.clone(), "renewal of group names", |engine| async move {
+            if let Some(cluster) = &engine.cluster {
+                cluster.renewals(&engine).await;
+            }
+        });
+        supervise::run_until(engine, over, "release of idle group names", |engine| async move {
+            if let Some(cluster) = &engine.cluster {
+                cluster.tidies(&engine).await;
+            }
+        });
     }
 
-    /// Tidies up beside the heartbeat, which must not wait for it.
+    /// Gives up idle names and forgets dead hubs, now and then.
     async fn tidies(&self, engine: &Arc<Engine>) {
         loop {
             tokio::time::sleep(Duration::from_millis(self.config.beat_every)).await;
             if self.serves(engine.clock.steady()) {
                 self.tidy(engine).await;
+            }
+        }
+    }
+
+    /// Claims all names again after each lapse of the heartbeat.
+    async fn renewals(&self, engine: &Arc<Engine>) {
+        loop {
+            self.lapsed.notified().await;
+            loop {
+                let unrenewed = self.pulse.lock().unrenewed();
+                let Some(lapse) = unrenewed else { break };
+                match self.renew(engine).await {
+                    Ok(names) => {
+                        let mut pulse = self.pulse.lock();
+                        pulse.renew(lapse);
+                        self.serves_until.store(pulse.serves_until(), SeqCst);
+                        tracing::info!(names, "names claimed again after a lapse of the heartbeat");
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "names could not be claimed again; groups pause until they are");
+                        tokio::time::sleep(RENEW_RETRY).await;
+                    }
+                }
             }
         }
     }
@@ -236,15 +298,32 @@ impl Cluster {
         }
     }
 
-    /// Shows that this hub is alive, and sees who else is.
+    /// Shows that this hub is alive, and sees who else is. A heartbeat that another task begins after this was called is as
+    /// good as one of this task's own, so any number of callers cost two.
     pub async fn beat(&self, engine: &Arc<Engine>) -> Result<()> {
-        let _turn = self.beating.lock().await;
+        let called = self.beats_begun.load(SeqCst);
+        let mut last = self.beating.lock().await;
+        if last.0 > called {
+            return last.1.clone();
+        }
+        let number = self.beats_begun.fetch_add(1, SeqCst) + 1;
+        let beat = self.beat_in_turn(engine).await;
+        *last = (number, beat.clone());
+        beat
+    }
+
+    async fn beat_in_turn(&self, engine: &Arc<Engine>) -> Result<()> {
         let sent = engine.clock.steady();
         let beats = self.in_time(self.shared.beat(&self.me)).await.map_err(refused)?;
-        let before = self.serves_until.load(SeqCst);
-        if before > 0 && engine.clock.steady() >= before {
+        let lapsed = {
+            let mut pulse = self.pulse.lock();
+            let lapsed = pulse.beat(sent, engine.clock.steady(), self.config.serve_for);
+            self.serves_until.store(pulse.serves_until(), SeqCst);
+            lapsed
+        };
+        if lapsed {
             // For a while others may have found this hub dead, and be about to act on it.
-            self.renew(engine).await.map_err(refused)?;
+            self.lapsed.notify_one();
         }
         let (before, is_new, after) = {
             let mut peers = self.peers.lock();
@@ -255,7 +334,6 @@ impl Cluster {
         if before.iter().any(|hub| !after.contains(hub)) {
             self.gone.send_modify(|times| *times += 1);
         }
-        self.serves_until.store(sent + self.config.serve_for, SeqCst);
         if is_new {
             self.joined.notify_one();
         }

@@ -1,18 +1,23 @@
 //! Claiming, losing and giving up group names.
 
-use super::{Cluster, Stay, Tenure, within};
+use super::{Cluster, Lookup, Stay, Tenure, within};
 use crate::Millis;
 use crate::engine::{By, Engine, stopped};
 use crate::position::refused;
 use crate::store::{Bounds, Claim, Estate, HubId, HubInfo, Image, StoreError, StoreResult};
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 use hub_proto::{Code, Error, GroupName, Result, TopicName};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 /// How often a name may change hands under somebody who wants it.
 const TRIES: usize = 8;
 /// Names given up in one go: the rest has time.
 const GIVE_UP: usize = 64;
+/// Names that are claimed again with one call.
+const RENEWED_AT_ONCE: usize = 1_000;
 
 /// How long reading everything of a name may take.
 const ESTATE: Duration = Duration::from_secs(30);
@@ -34,13 +39,32 @@ impl Cluster {
         if self.is_leaving() {
             return Err(stopped());
         }
-        let turn = self.turns.lock().entry(name.to_string()).or_default().clone();
-        let owned = {
-            let _turn = turn.lock().await;
-            self.find_or_claim(engine, name).await
+        let lookup = self.lookups.lock().entry(name.to_string()).or_default().clone();
+        let owned = self.look_up(engine, name, &lookup).await;
+        drop(lookup);
+        self.lookups.lock().retain(|_, lookup| Arc::strong_count(lookup) > 1);
+        owned
+    }
+
+    /// A search that another task begins after this was called will do.
+    async fn look_up(&self, engine: &Arc<Engine>, name: &GroupName, lookup: &Lookup) -> Result<Owned> {
+        let called = lookup.begun.load(SeqCst);
+        let mut last = lookup.last.lock().await;
+        if let Some(stay) = self.stay(engine, name) {
+            return Ok(Owned::Here(stay));
+        }
+        if let Some((number, found)) = &*last
+            && *number > called
+        {
+            return found.clone().map(Owned::There);
+        }
+        let number = lookup.begun.fetch_add(1, SeqCst) + 1;
+        let owned = self.find_or_claim(engine, name).await;
+        *last = match &owned {
+            Ok(Owned::Here(_)) => None,
+            Ok(Owned::There(hub)) => Some((number, Ok(hub.clone()))),
+            Err(error) => Some((number, Err(error.clone()))),
         };
-        drop(turn);
-        self.turns.lock().retain(|_, turn| Arc::strong_count(turn) > 1);
         owned
     }
 
@@ -49,6 +73,7 @@ impl Cluster {
             if let Some(stay) = self.stay(engine, name) {
                 return Ok(Owned::Here(stay));
             }
+            let lapses = self.pulse.lock().lapses();
             let seen = self.in_time(self.shared.owner(name)).await.map_err(refused)?;
             if let Some(hub) = seen.hub
                 && hub != self.me.id
@@ -58,18 +83,18 @@ impl Cluster {
             }
             let claim = self.in_time(self.shared.claim(name, seen.epoch, self.me.id)).await;
             if let Claim::Won { epoch, edges } = claim.map_err(refused)? {
-                self.take(engine, name, epoch, edges).await.map_err(refused)?;
+                self.take(engine, name, (epoch, lapses), edges).await.map_err(refused)?;
             }
         }
         Err(Error::unavailable(format!("group {name} changes hands too often; try again")))
     }
 
-    /// Takes over what belongs to a name.
+    /// Takes over what belongs to a name, which was claimed under `epoch` after so many `lapses`.
     async fn take(
         &self,
         engine: &Arc<Engine>,
         name: &GroupName,
-        epoch: u64,
+        (epoch, lapses): (u64, u64),
         edges: Vec<HubId>,
     ) -> StoreResult<()> {
         // Should this fail, the name stays ours and empty-handed, and whoever asks next claims it again.
@@ -86,8 +111,14 @@ impl Cluster {
         };
         tracing::info!(group = %name, epoch, groups = estate.groups.len(), edges = edges.len(), "owning a group");
         let now = engine.clock.steady();
-        let tenure = Arc::new(Tenure::new(epoch, edges, now, now + self.config.report_for));
+        let tenure = Arc::new(Tenure::new(epoch, edges, now, self.config.report_for));
         self.names.write().insert(name.clone(), tenure.clone());
+        if self.pulse.lock().lapses() != lapses {
+            // Another hub may be about to act on a lapse since the claim, and names may have been claimed again before this one
+            // was among them.
+            self.drop_names(engine, &[(name.clone(), tenure)]);
+            return Err(StoreError::Unavailable("the heartbeat lapsed while a group was taken over".into()));
+        }
         let mut unknown: Vec<TopicName> =
             estate.groups.iter().map(|group| group.record.topic.clone()).collect();
         unknown.retain(|topic| engine.find(topic).is_none());
@@ -102,7 +133,7 @@ impl Cluster {
         engine.restore(Image { topics: Vec::new(), groups, subscriptions });
         tenure.set_arrived(true);
         if tenure.is_lost() {
-            engine.drop_groups(name, &not_owner(name));
+            engine.drop_groups(&[(name.clone(), tenure)]);
         }
         Ok(())
     }
@@ -119,11 +150,14 @@ impl Cluster {
         self.names.read().get(name).cloned()
     }
 
-    /// Another hub, if it is alive. One that was never seen is looked for.
+    /// Another hub, if it is alive. One that seems to be dead is looked at again: it may have come back since heartbeats were
+    /// read, and have claimed its names again. A claim must name an epoch that was read before this.
     pub(super) async fn peer(&self, engine: &Arc<Engine>, hub: HubId) -> Result<Option<HubInfo>> {
-        if !self.peers.lock().is_known(hub) {
-            self.beat(engine).await?;
+        let living = self.peers.lock().living(hub).cloned();
+        if living.is_some() {
+            return Ok(living);
         }
+        self.beat(engine).await?;
         Ok(self.peers.lock().living(hub).cloned())
     }
 
@@ -137,44 +171,50 @@ impl Cluster {
         // What is claimed from here on may be missing in the answer.
         let tenures = self.tenures();
         let owned = self.in_time(self.shared.owned(self.me.id)).await?;
-        for (name, tenure) in tenures {
-            let held = |(owned, epoch): &(String, u64)| owned == name.as_str() && *epoch >= tenure.epoch();
-            if !owned.iter().any(held) {
-                self.lost(engine, &name, &tenure);
-            }
-        }
+        self.keep(engine, tenures, owned);
         Ok(())
     }
 
     /// Others may have found this hub dead: claims everything again that it owns, so that whoever is about to act on that
-    /// finds it changed, and lets go of what another one has already.
-    pub async fn renew(&self, engine: &Arc<Engine>) -> StoreResult<()> {
-        for (name, tenure) in self.tenures() {
-            match self.in_time(self.shared.claim(&name, tenure.epoch(), self.me.id)).await? {
-                Claim::Won { epoch, .. } => tenure.renewed(epoch),
-                // An answer to this was lost before.
-                Claim::Lost(owner) if owner.hub == Some(self.me.id) => tenure.renewed(owner.epoch),
-                Claim::Lost(_) => self.lost(engine, &name, &tenure),
-            }
+    /// finds it changed, and lets go of what another one has already. Answers how many names it owns.
+    pub async fn renew(&self, engine: &Arc<Engine>) -> StoreResult<usize> {
+        let tenures = self.tenures();
+        for tenures in tenures.chunks(RENEWED_AT_ONCE) {
+            let names: Vec<&str> = tenures.iter().map(|(name, _)| name.as_str()).collect();
+            let owned = self.in_time(self.shared.renew(&names, self.me.id)).await?;
+            self.keep(engine, tenures.to_vec(), owned);
         }
-        Ok(())
+        Ok(tenures.iter().filter(|(_, tenure)| !tenure.is_lost()).count())
     }
 
-    fn lost(&self, engine: &Arc<Engine>, name: &GroupName, tenure: &Arc<Tenure>) {
-        tracing::warn!(group = %name, epoch = tenure.epoch(), "another hub has taken over a group");
-        self.drop_name(engine, name, tenure);
+    /// Goes on with those names that the hub owns, and lets go of the others.
+    fn keep(&self, engine: &Engine, tenures: Vec<(GroupName, Arc<Tenure>)>, owned: Vec<(String, u64)>) {
+        let owned: HashMap<String, u64, RandomState> = owned.into_iter().collect();
+        let (kept, lost): (Vec<_>, Vec<_>) = tenures.into_iter().partition(|(name, tenure)| {
+            owned.get(name.as_str()).is_some_and(|&epoch| epoch >= tenure.epoch())
+        });
+        for (name, tenure) in kept {
+            // The answer to an earlier renewal may have been lost.
+            owned.get(name.as_str()).into_iter().for_each(|&epoch| tenure.renewed(epoch));
+        }
+        for (name, tenure) in &lost {
+            tracing::warn!(group = %name, epoch = tenure.epoch(), "another hub has taken over a group");
+        }
+        self.drop_names(engine, &lost);
     }
 
-    /// The name is not ours any more: its members here have to look for the new owner.
-    fn drop_name(&self, engine: &Arc<Engine>, name: &GroupName, tenure: &Arc<Tenure>) {
-        tenure.lose();
+    /// Names are not ours any more: their members here have to look for the new owner.
+    fn drop_names(&self, engine: &Engine, lost: &[(GroupName, Arc<Tenure>)]) {
         {
             let mut names = self.names.write();
-            if names.get(name).is_some_and(|there| Arc::ptr_eq(there, tenure)) {
-                names.remove(name);
+            for (name, tenure) in lost {
+                tenure.lose();
+                if names.get(name).is_some_and(|there| Arc::ptr_eq(there, tenure)) {
+                    names.remove(name);
+                }
             }
         }
-        engine.drop_groups(name, &not_owner(name));
+        engine.drop_groups(lost);
     }
 
     /// Gives up names that have had no members for so long, so that the next member's hub can own them.
@@ -210,10 +250,11 @@ impl Cluster {
             };
             if let Some(tenure) = tenure {
                 tenure.lose();
-                engine.drop_groups(&name, &not_owner(&name));
-                given.push((name.to_string(), tenure.epoch()));
+                given.push((name, tenure));
             }
         }
+        engine.drop_groups(&given);
+        let given: Vec<_> = given.iter().map(|(name, tenure)| (name.to_string(), tenure.epoch())).collect();
         if let Err(error) = self.in_time(self.shared.release(&given)).await {
             // They stay ours by name; whoever wants one finds out that we do not serve it, and so do we: it is claimed anew.
             tracing::debug!(%error, "idle groups could not be given up");

@@ -1,11 +1,14 @@
 //! Those who wait for a commit, and what they are told.
 
-use super::Receipt;
+use super::room::Room;
 use super::topics_in_flight::TakenTopics;
+use super::{Receipt, cut_off};
 use crate::Millis;
 use crate::store::{Durability, First, StoreError, StoreResult};
 use hub_proto::{Draft, Error, EventId, Result, TopicName};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// Somebody who is to be answered once a batch is committed.
 pub struct Answer {
@@ -21,8 +24,59 @@ pub struct Answer {
 /// One who asked; `None` once it was answered.
 pub enum Asker {
     Event(EventId, Option<oneshot::Sender<Result<Receipt>>>),
-    Events(Vec<EventId>, Option<oneshot::Sender<Vec<Result<Receipt>>>>),
-    Records(usize, Option<oneshot::Sender<StoreResult<()>>>),
+    Events(Vec<EventId>, Option<Reply>),
+    Records(usize, Option<oneshot::Sender<Vec<StoreResult<()>>>>),
+}
+
+/// Where the receipts of several events go.
+pub enum Reply {
+    /// To the one who waits for them.
+    Whole(oneshot::Sender<Vec<Result<Receipt>>>),
+    /// To these places among the receipts of several topics.
+    Part(Vec<usize>, Arc<Joint>),
+}
+
+impl Reply {
+    /// Whoever went away does not want its answer: nothing to do.
+    pub fn send(self, receipts: Vec<Result<Receipt>>) {
+        match self {
+            Self::Whole(reply) => drop(reply.send(receipts)),
+            Self::Part(places, joint) => joint.fill(&places, receipts),
+        }
+    }
+}
+
+/// The receipts of events of several topics, which are committed independently and answered together: by the last part that lets
+/// go of this.
+pub struct Joint {
+    ids: Vec<EventId>,
+    receipts: Mutex<Vec<Option<Result<Receipt>>>>,
+    reply: Option<oneshot::Sender<Vec<Result<Receipt>>>>,
+}
+
+impl Joint {
+    pub fn new(ids: Vec<EventId>, reply: oneshot::Sender<Vec<Result<Receipt>>>) -> Arc<Self> {
+        let receipts = Mutex::new(ids.iter().map(|_| None).collect());
+        Arc::new(Self { ids, receipts, reply: Some(reply) })
+    }
+
+    fn fill(&self, places: &[usize], receipts: Vec<Result<Receipt>>) {
+        let mut all = self.receipts.lock();
+        for (&place, receipt) in places.iter().zip(receipts) {
+            all[place] = Some(receipt);
+        }
+    }
+}
+
+impl Drop for Joint {
+    fn drop(&mut self) {
+        let Some(reply) = self.reply.take() else { return };
+        let receipts = std::mem::take(self.receipts.get_mut()).into_iter().zip(&self.ids);
+        let told =
+            |(receipt, id): (Option<_>, &EventId)| receipt.unwrap_or_else(|| Err(cut_off().with_id(*id)));
+        // Whoever went away does not want its answer.
+        let _ = reply.send(receipts.map(told).collect());
+    }
 }
 
 impl Asker {
@@ -57,10 +111,13 @@ impl Answer {
         match &mut self.to {
             Asker::Event(id, reply) => drop(reply.take().map(|reply| reply.send(Err(unknown(*id))))),
             Asker::Events(ids, reply) => {
-                let answers = ids.iter().map(|&id| Err(unknown(id)));
-                drop(reply.take().map(|reply| reply.send(answers.collect())));
+                if let Some(reply) = reply.take() {
+                    reply.send(ids.iter().map(|&id| Err(unknown(id))).collect());
+                }
             }
-            Asker::Records(_, reply) => drop(reply.take().map(|reply| reply.send(Err(error.clone())))),
+            Asker::Records(count, reply) => {
+                drop(reply.take().map(|reply| reply.send(vec![Err(error.clone()); *count])));
+            }
         }
     }
 }
@@ -105,7 +162,7 @@ pub struct Comparison {
     places: Vec<Result<Place>>,
     /// Room in the queue that the events have.
     pub bytes: usize,
-    pub room: Option<OwnedSemaphorePermit>,
+    pub room: Room,
 }
 
 impl Comparison {
@@ -130,8 +187,9 @@ fn tell(to: Asker, mut places: Vec<Result<Place>>) {
             drop(reply.zip(told).map(|(reply, told)| reply.send(told)));
         }
         Asker::Events(ids, reply) => {
-            let told = ids.into_iter().zip(places).map(told).collect();
-            drop(reply.map(|reply| reply.send(told)));
+            if let Some(reply) = reply {
+                reply.send(ids.into_iter().zip(places).map(told).collect());
+            }
         }
         Asker::Records(..) => {}
     }
@@ -156,11 +214,16 @@ pub fn reply(
         let rest = places.len() - to.events();
         match to {
             Asker::Records(count, reply) => {
-                let told = records.split_off(records.len() - count).into_iter().collect();
+                let told = records.split_off(records.len() - count);
                 drop(reply.map(|reply| reply.send(told)));
             }
             to if places[rest..].iter().any(has_twin) => {
-                comparisons.push(Comparison { to, places: places.split_off(rest), bytes, room: None });
+                comparisons.push(Comparison {
+                    to,
+                    places: places.split_off(rest),
+                    bytes,
+                    room: Room::default(),
+                });
             }
             Asker::Event(id, reply) => {
                 let told = places.pop().map(|place| told((id, place)));
@@ -168,7 +231,9 @@ pub fn reply(
             }
             Asker::Events(ids, reply) => {
                 let told = ids.into_iter().zip(places.drain(rest..)).map(told).collect();
-                drop(reply.map(|reply| reply.send(told)));
+                if let Some(reply) = reply {
+                    reply.send(told);
+                }
             }
         }
     }
@@ -208,7 +273,7 @@ mod tests {
         let answers = vec![
             answer(Asker::Event(id(1), Some(one))),
             answer(Asker::Records(2, Some(written))),
-            answer(Asker::Events(vec![id(2), id(3)], Some(many))),
+            answer(Asker::Events(vec![id(2), id(3)], Some(Reply::Whole(many)))),
             answer(Asker::Records(1, Some(refused))),
             answer(Asker::Event(id(4), Some(last))),
         ];
@@ -219,8 +284,8 @@ mod tests {
         let mut second = second.try_recv().unwrap();
         assert_eq!(second.remove(1).unwrap_err().id, Some(id(3)));
         assert_eq!(seq(second.remove(0)), Ok((id(2), 12)));
-        assert!(third.try_recv().unwrap().is_ok());
-        assert!(fourth.try_recv().unwrap().is_err());
+        assert_eq!(third.try_recv().unwrap(), [Ok(()), Ok(())]);
+        assert!(fourth.try_recv().unwrap()[0].is_err());
         assert_eq!(seq(fifth.try_recv().unwrap()), Ok((id(4), 14)));
     }
 
@@ -235,8 +300,8 @@ mod tests {
             answer(Asker::Records(1, Some(four))),
         ];
         reply(answers, vec![place(1)], vec![Ok(())]);
-        assert!(third.try_recv().unwrap().is_ok());
-        assert!(fourth.try_recv().unwrap().is_err());
+        assert!(third.try_recv().unwrap()[0].is_ok());
+        assert!(fourth.try_recv().unwrap()[0].is_err());
         assert_eq!(first.try_recv().unwrap().unwrap().seq, 1);
         let error = second.try_recv().unwrap().unwrap_err();
         assert_eq!((error.code, error.id), (hub_proto::Code::Internal, Some(id(2))));

@@ -2,6 +2,7 @@
 
 use super::Receipt;
 use super::answer::{Answer, Asker};
+use super::room::Room;
 use super::topics_in_flight::TakenTopics;
 use crate::Millis;
 use crate::store::{Commit, Record, StoreResult};
@@ -9,7 +10,7 @@ use crate::topic::Topic;
 use hub_proto::{Draft, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 /// The most events in one commit; a publisher does not wait behind more than that.
 const BATCH_EVENTS: usize = 8192;
@@ -58,6 +59,32 @@ impl Queue {
         }
     }
 
+    /// Since when the first one waits.
+    pub fn oldest(&self) -> Option<Millis> {
+        self.full.front().unwrap_or(&self.filling).answers.first().map(|answer| answer.since)
+    }
+
+    /// Takes out what `keeps` does not want to keep.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&mut Batch) -> bool) -> Vec<Batch> {
+        let mut taken: Vec<Batch> = Vec::new();
+        for mut batch in std::mem::take(&mut self.full) {
+            match keeps(&mut batch) {
+                true => self.full.push_back(batch),
+                false => taken.push(batch),
+            }
+        }
+        if !keeps(&mut self.filling) {
+            taken.push(self.filling.replace());
+        }
+        // The last one is the one that is being filled.
+        if self.filling.is_empty()
+            && let Some(last) = self.full.pop_back()
+        {
+            self.filling = last;
+        }
+        taken
+    }
+
     /// Takes everything out.
     pub fn clear(&mut self) -> impl Sized + use<> {
         (std::mem::take(&mut self.full), std::mem::take(&mut self.filling))
@@ -88,7 +115,7 @@ pub struct Batch {
     /// How many of those who wait wait for one event: not to be counted where the disk waits for it.
     singles: usize,
     /// Room in the queue of all of them.
-    pub room: Option<OwnedSemaphorePermit>,
+    pub room: Room,
 }
 
 impl Batch {
@@ -96,7 +123,7 @@ impl Batch {
     fn with_capacity(events: usize) -> Self {
         let commit = Commit { events: Vec::with_capacity(events), ..Commit::default() };
         let (topics, answers) = (Vec::with_capacity(events), Vec::with_capacity(events));
-        Self { commit, topics, answers, singles: 0, room: None }
+        Self { commit, topics, answers, singles: 0, room: Room::default() }
     }
 
     /// Leaves an empty one behind, which is likely to become as large.
@@ -121,17 +148,17 @@ impl Batch {
 
     /// Bytes of the events, about.
     pub fn bytes(&self) -> usize {
-        self.room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
+        self.room.bytes()
     }
 
     pub fn add_event(
         &mut self,
         since: Millis,
         (topic, draft): (Arc<Topic>, Draft),
-        room: OwnedSemaphorePermit,
+        room: Room,
         reply: oneshot::Sender<Result<Receipt>>,
     ) {
-        self.add(since, Asker::Event(draft.id(), Some(reply)), Some(room), None);
+        self.add(since, Asker::Event(draft.id(), Some(reply)), room, None);
         self.topics.push(topic);
         self.commit.events.push(draft);
     }
@@ -141,10 +168,10 @@ impl Batch {
         since: Millis,
         asker: Asker,
         drafts: Vec<(Arc<Topic>, Draft)>,
-        room: OwnedSemaphorePermit,
+        room: Room,
         taken: Option<TakenTopics>,
     ) {
-        self.add(since, asker, Some(room), taken);
+        self.add(since, asker, room, taken);
         for (topic, draft) in drafts {
             self.topics.push(topic);
             self.commit.events.push(draft);
@@ -156,27 +183,18 @@ impl Batch {
         since: Millis,
         mut records: Vec<Record>,
         mut epochs: Vec<u64>,
-        reply: oneshot::Sender<StoreResult<()>>,
+        reply: oneshot::Sender<Vec<StoreResult<()>>>,
     ) {
-        self.add(since, Asker::Records(records.len(), Some(reply)), None, None);
+        self.add(since, Asker::Records(records.len(), Some(reply)), Room::default(), None);
         self.commit.records.append(&mut records);
         self.commit.epochs.append(&mut epochs);
     }
 
-    fn add(
-        &mut self,
-        since: Millis,
-        to: Asker,
-        room: Option<OwnedSemaphorePermit>,
-        taken: Option<TakenTopics>,
-    ) {
-        let bytes = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+    fn add(&mut self, since: Millis, to: Asker, room: Room, taken: Option<TakenTopics>) {
+        let bytes = room.bytes();
         self.singles += usize::from(to.is_single());
         self.answers.push(Answer { since, to, bytes, _taken: taken.map(Box::new) });
-        match (&mut self.room, room) {
-            (Some(all), Some(room)) => all.merge(room),
-            (all, room) => *all = all.take().or(room),
-        }
+        self.room.merge(room);
     }
 
     /// Takes out those at the front that have waited too long.
@@ -198,7 +216,7 @@ impl Batch {
                 epochs: self.commit.epochs.drain(..epochs).collect(),
             },
             topics: self.topics.drain(..events).collect(),
-            room: self.room.as_mut().and_then(|room| room.split(bytes)),
+            room: self.room.split(bytes),
             answers,
             singles,
         }
@@ -208,6 +226,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::answer::Reply;
     use super::*;
     use crate::config::TopicSettings;
     use crate::metrics::{LabelOwner, Metrics};
@@ -235,8 +254,8 @@ mod tests {
             Draft::encode(NewEvent::new(self.topic.name.clone(), Payload::null()), id, n)
         }
 
-        fn room(&self, bytes: u32) -> OwnedSemaphorePermit {
-            self.room.clone().try_acquire_many_owned(bytes).unwrap()
+        fn room(&self, bytes: u32) -> Room {
+            Room::steady(self.room.clone().try_acquire_many_owned(bytes).unwrap())
         }
 
         fn event(&mut self, since: Millis, n: u64, bytes: u32) -> oneshot::Receiver<Result<Receipt>> {
@@ -250,12 +269,12 @@ mod tests {
             let (reply, answer) = oneshot::channel();
             let drafts: Vec<_> = numbers.iter().map(|&n| (self.topic.clone(), self.draft(n))).collect();
             let ids = drafts.iter().map(|(_, draft)| draft.id()).collect();
-            let (asker, room) = (Asker::Events(ids, Some(reply)), self.room(10));
+            let (asker, room) = (Asker::Events(ids, Some(Reply::Whole(reply))), self.room(10));
             self.queue.batch(numbers.len(), 10).add_events(since, asker, drafts, room, None);
             answer
         }
 
-        fn record(&mut self, since: Millis, epochs: Vec<u64>) -> oneshot::Receiver<StoreResult<()>> {
+        fn record(&mut self, since: Millis, epochs: Vec<u64>) -> oneshot::Receiver<Vec<StoreResult<()>>> {
             let (reply, answer) = oneshot::channel();
             let record = Record::GroupGone(self.topic.name.clone(), "g".parse().unwrap());
             self.queue.batch(1, 0).add_records(since, vec![record], epochs, reply);
@@ -339,7 +358,7 @@ mod tests {
         assert_eq!(line.room.available_permits(), all - 17, "there is room for others");
         assert!(late.0.try_recv().unwrap().is_err());
         assert_eq!(late.1.try_recv().unwrap().len(), 2);
-        assert!(late.2.try_recv().unwrap().is_err());
+        assert!(late.2.try_recv().unwrap()[0].is_err());
         assert!(first.try_recv().is_err(), "not answered yet");
         let batch = line.queue.take().unwrap();
         assert_eq!((numbers(&batch), batch.commit.records.len()), (vec![4, 5, 6], 1));

@@ -1,6 +1,6 @@
 //! How many topics of one subject wait for commits at the same time.
 //!
-//! On a shared store a commit takes longer with every topic in it, and all publishers of the hub wait for the same commit. So a subject
+//! A shared store commits a bounded number of topics at once, and topics wait for their turn. So a subject
 //! has at most [`MAX_TOPICS`] topics in line or being committed; what it publishes to others waits before the line, and other subjects
 //! have their turn. A topic counts once, however many of its events are under way.
 
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Topics of one subject that wait for commits. MongoDB writes 16 topics at a time.
+/// Topics of one subject that wait for commits. MongoDB commits 16 topics at a time.
 pub(crate) const MAX_TOPICS: usize = 64;
 
 /// The topics of all subjects that wait for commits.
@@ -58,6 +58,13 @@ impl TakenTopics {
         }
         self.topics.append(&mut new);
         true
+    }
+
+    /// Takes one topic out of these, to be given back by itself.
+    pub fn split(&mut self, topic: u64) -> Self {
+        let found = self.topics.iter().position(|&taken| taken == topic);
+        let topics = found.map(|at| self.topics.swap_remove(at)).into_iter().collect();
+        Self { all: self.all.clone(), subject: self.subject.clone(), topics }
     }
 
     /// Takes at most [`MAX_TOPICS`] topics, when there is room.

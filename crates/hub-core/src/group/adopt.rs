@@ -13,10 +13,21 @@ use std::sync::Arc;
 /// What a member brings along of one topic.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
-    /// Seqs in hand, with their attempts, and what is left of their time if that is more than usual.
-    pub held: Vec<(u64, u32, Option<Millis>)>,
-    /// Seqs that were acked.
-    pub settled: Vec<u64>,
+    /// What is in hand.
+    pub held: Vec<HeldLease>,
+    /// What was acked: seqs, and the epochs they were delivered under.
+    pub settled: Vec<(u64, u64)>,
+}
+
+/// A lease that a member has from another owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldLease {
+    pub seq: u64,
+    pub attempt: u32,
+    /// The group's epoch when it was delivered.
+    pub epoch: u64,
+    /// What is left of its time, if that is more than usual.
+    pub left: Option<Millis>,
 }
 
 /// An event in a member's hands that the log was not read up to yet.
@@ -29,14 +40,17 @@ pub(super) struct Adopted {
 }
 
 impl Group {
-    /// Takes note of what a member brings along.
+    /// Takes note of what a member brings along. What was delivered before a seek is to be delivered again.
     pub(super) fn adopt(self: &Arc<Self>, inner: &mut Inner, id: MemberId, carried: &Carried) {
-        for &seq in &carried.settled {
+        // A higher one is of a seek that was not saved, and so never answered.
+        let current = inner.disp.epoch();
+        for &(seq, _) in carried.settled.iter().filter(|(_, epoch)| *epoch >= current) {
             inner.disp.settle_brought(seq);
             self.mark(inner);
         }
         let now = self.engine.clock.steady();
-        for &(seq, attempt, left) in &carried.held {
+        for &HeldLease { seq, attempt, left, .. } in carried.held.iter().filter(|held| held.epoch >= current)
+        {
             // One that came late may have been read past: then it is found again when its turn comes.
             if inner.disp.is_open(seq) && !inner.adopted.contains_key(&seq) {
                 let until = now + left.unwrap_or(0).min(limits::MAX_DELAY_MS);
@@ -100,10 +114,10 @@ impl Group {
     }
 
     /// An ack of an event that was brought along, which may not have been come by yet.
-    pub fn ack_brought(self: &Arc<Self>, member: MemberId, seq: u64, attempt: u32) {
+    pub fn ack_brought(self: &Arc<Self>, member: MemberId, seq: u64, attempt: u32, epoch: u64) {
         let epoch = self.locked(|inner| {
             if inner.adopted.get(&seq).is_none_or(|adopted| adopted.member != member) {
-                return Some(inner.disp.epoch());
+                return Some(epoch.min(inner.disp.epoch()));
             }
             inner.adopted.remove(&seq);
             inner.disp.settle_brought(seq);

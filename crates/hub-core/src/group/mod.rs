@@ -20,7 +20,7 @@ mod task;
 mod window;
 
 use self::adopt::Adopted;
-pub(crate) use self::adopt::Carried;
+pub(crate) use self::adopt::{Carried, HeldLease};
 use self::delivery::Delivery;
 use self::dispatch::{Dispatcher, MemberId, Rules};
 use self::mailbox::{Mailbox, Slot};

@@ -3,7 +3,7 @@
 use super::dispatch::Burial;
 use super::{FETCH, Group, Inner};
 use crate::Millis;
-use crate::store::{ReadLimit, StoreError};
+use crate::store::{ReadLimit, StoreError, newest_of_each};
 use crate::topic::TailRead;
 use crate::{dead_letter, derived};
 use futures_core::future::BoxFuture;
@@ -177,11 +177,12 @@ impl Group {
             block.iter().filter(keyed).filter_map(|event| event.key().cloned()).collect();
         keys.sort_unstable();
         keys.dedup();
-        let newest = self.engine.store.newest(&self.topic.name, &keys).await?;
+        let newest = newest_of_each(&*self.engine.store, &self.topic.name, &keys).await?;
         block.retain(|event| {
             let Some(key) = event.key().filter(|_| event.audience().is_none()) else { return true };
             let at = keys.binary_search(key).ok();
-            let newest = at.and_then(|at| newest[at].as_ref());
+            // Behind a newest one that is damaged, the newest that can be read is as good as any.
+            let newest = at.and_then(|at| newest[at].as_ref().ok()?.as_ref());
             newest.is_none_or(|newest| newest.seq() <= event.seq())
         });
         Ok(())

@@ -11,6 +11,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+/// Rows of a key that go out together, at most, and their bytes.
+const RUN_ROWS: usize = 256;
+const RUN_BYTES: usize = 1 << 20;
+
 /// A claimed row on its way.
 #[derive(Debug)]
 pub struct Entry {
@@ -18,6 +22,9 @@ pub struct Entry {
     /// The number of the claim that it is held under.
     pub claim: u64,
 }
+
+/// Rows that go out together: of one key, in their order, or one without a key.
+pub type Run = VecDeque<Entry>;
 
 /// How publishing a row has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +35,28 @@ pub enum Failure {
     Passing(String, Millis),
 }
 
-/// The rows of a key behind the one that is out.
+/// The rows of a key behind those that are out.
 #[derive(Default)]
 struct Queue {
     /// In their order.
     rows: VecDeque<Entry>,
     /// One that is out, or was, had been held before: there may be others behind it.
     waited: bool,
+}
+
+impl Queue {
+    /// Adds rows to those that go out together.
+    fn fill(&mut self, run: &mut Run) {
+        let mut bytes: usize = run.iter().map(|entry| entry.row.bytes()).sum();
+        while let Some(next) = self.rows.front() {
+            bytes += next.row.bytes();
+            if !run.is_empty() && (run.len() == RUN_ROWS || bytes > RUN_BYTES) {
+                break;
+            }
+            run.extend(self.rows.pop_front());
+        }
+        self.waited |= run.iter().any(|entry| entry.row.waited);
+    }
 }
 
 /// What became of rows of a claim, and their slots.
@@ -67,9 +89,10 @@ pub struct Book {
     /// What the database takes to be in hand, by claim, and the first time that runs out.
     claims: BTreeMap<u64, Held>,
     held_until: Millis,
-    /// Rows of each slot that the database has not been told of.
+    /// Rows of each slot, and of all, of which the database has not been told what became of them.
     slots: [usize; SLOTS],
-    open: usize,
+    held: usize,
+    /// Bytes of rows that are not settled.
     bytes: usize,
 }
 
@@ -86,14 +109,14 @@ impl Book {
             claims: BTreeMap::new(),
             held_until: Millis::MAX,
             slots: [0; SLOTS],
-            open: 0,
+            held: 0,
             bytes: 0,
         }
     }
 
-    /// Rows that are not settled.
-    pub fn open(&self) -> usize {
-        self.open
+    /// Rows that the database takes to be in hand.
+    pub fn held(&self) -> usize {
+        self.held
     }
 
     /// Bytes of rows that are not settled.
@@ -134,36 +157,55 @@ impl Book {
     }
 
     /// Rows of a claim that is held until a time, those of a key in their order. Answers which go out at once.
-    pub fn take(&mut self, claim: u64, until: Millis, rows: Vec<Row>) -> Vec<Entry> {
-        let mut out = Vec::new();
+    pub fn take(&mut self, claim: u64, until: Millis, rows: Vec<Row>) -> Vec<Run> {
+        let mut out: Vec<Run> = Vec::new();
+        let mut begun = Vec::new();
         for row in rows {
             let key = row.key.clone();
             let entry = self.enter(claim, until, row);
             match key {
-                None => out.push(entry),
+                None => out.push(Run::from([entry])),
                 // It failed while this was claimed.
                 Some(key) if self.blocked.contains(&key) => self.settle(entry, Outcome::Behind),
                 Some(key) => match self.keys.get_mut(&key) {
                     Some(queue) => queue.rows.push_back(entry),
                     None => {
-                        self.keys.insert(key, Queue { waited: entry.row.waited, ..Queue::default() });
-                        out.push(entry);
+                        self.keys.insert(key.clone(), Queue::default());
+                        begun.push((key, out.len()));
+                        out.push(Run::from([entry]));
                     }
                 },
+            }
+        }
+        for (key, at) in begun {
+            if let Some(queue) = self.keys.get_mut(&key) {
+                queue.fill(&mut out[at]);
             }
         }
         out
     }
 
-    /// A row is in the log. Answers which goes out next.
-    pub fn sent(&mut self, entry: Entry) -> Option<Entry> {
-        let key = entry.row.key.clone();
+    /// A row is in the log.
+    pub fn sent(&mut self, entry: Entry) {
         self.settle(entry, Outcome::Sent);
-        self.next(key?)
     }
 
-    /// A row has failed. Answers which goes out next, if any, and whether this one is parked.
-    pub fn failed(&mut self, entry: Entry, failure: Failure) -> (Option<Entry>, bool) {
+    /// The first rows of a run are in the log, and these are left. Answers which go out next.
+    pub fn go_on(&mut self, key: &Arc<str>, left: Run) -> Option<Run> {
+        self.put_first(key, left);
+        self.next(key.clone())
+    }
+
+    /// Puts rows that were out before those that are not.
+    fn put_first(&mut self, key: &Arc<str>, left: Run) {
+        for entry in left.into_iter().rev() {
+            self.keys.entry(key.clone()).or_default().rows.push_front(entry);
+        }
+    }
+
+    /// A row has failed, with these behind it that were out with it. Answers which go out next, if any, and whether this one
+    /// is parked.
+    pub fn failed(&mut self, entry: Entry, left: Run, failure: Failure) -> (Option<Run>, bool) {
         let key = entry.row.key.clone();
         let (outcome, parked) = match failure {
             Failure::Passing(error, after) if entry.row.attempts + 1 < self.max_attempts => {
@@ -173,6 +215,7 @@ impl Book {
         };
         self.settle(entry, outcome);
         let Some(key) = key else { return (None, parked) };
+        self.put_first(&key, left);
         if parked && self.on_error == OnError::Skip {
             return (self.next(key), true);
         }
@@ -182,12 +225,12 @@ impl Book {
         (None, parked)
     }
 
-    /// The next row of a key. After the last one those can go on that the database keeps behind them.
-    fn next(&mut self, key: Arc<str>) -> Option<Entry> {
-        let queue = self.keys.get_mut(&key)?;
-        if let Some(next) = queue.rows.pop_front() {
-            queue.waited |= next.row.waited;
-            return Some(next);
+    /// The next rows of a key. After the last one those can go on that the database keeps behind them.
+    fn next(&mut self, key: Arc<str>) -> Option<Run> {
+        let mut run = Run::new();
+        self.keys.get_mut(&key)?.fill(&mut run);
+        if !run.is_empty() {
+            return Some(run);
         }
         if self.keys.remove(&key).is_some_and(|queue| queue.waited) {
             self.released.push(key);
@@ -196,7 +239,7 @@ impl Book {
     }
 
     fn enter(&mut self, claim: u64, until: Millis, row: Row) -> Entry {
-        self.open += 1;
+        self.held += 1;
         self.claims.entry(claim).or_insert(Held { rows: 0, until }).rows += 1;
         self.held_until = self.held_until.min(until);
         self.bytes += row.bytes();
@@ -205,7 +248,6 @@ impl Book {
     }
 
     fn settle(&mut self, entry: Entry, outcome: Outcome) {
-        self.open -= 1;
         self.bytes -= entry.row.bytes();
         let outcomes = self.outcomes.entry(entry.claim).or_default();
         outcomes.slots.push(slot_of(entry.row.key.as_deref(), entry.row.place.id.as_str()));
@@ -218,11 +260,11 @@ impl Book {
         queued.into_iter().for_each(|entry| self.settle(entry, Outcome::Returned));
     }
 
-    /// Gives back something that was out, and did not get there.
-    pub fn give_back_one(&mut self, entry: Entry) {
-        let queue = entry.row.key.as_ref().and_then(|key| self.keys.remove(key)).unwrap_or_default();
-        queue.rows.into_iter().for_each(|entry| self.settle(entry, Outcome::Returned));
-        self.settle(entry, Outcome::Returned);
+    /// Gives back rows that were out, and did not get there; and what is behind them.
+    pub fn give_back_run(&mut self, run: Run) {
+        let key = run.front().and_then(|entry| entry.row.key.as_ref());
+        let queue = key.and_then(|key| self.keys.remove(key)).unwrap_or_default();
+        run.into_iter().chain(queue.rows).for_each(|entry| self.settle(entry, Outcome::Returned));
     }
 
     /// Gives rows of a claim back that never went out.
@@ -244,6 +286,7 @@ impl Book {
     pub fn told(&mut self) {
         for (claim, slot) in self.telling.drain(..) {
             self.slots[slot] -= 1;
+            self.held -= 1;
             if let Some(held) = self.claims.get_mut(&claim) {
                 held.rows -= 1;
             }
@@ -283,8 +326,8 @@ mod tests {
         Row { key: key.map(Arc::from), place, attempts: 0, waited: false, event }
     }
 
-    fn names(entries: &[Entry]) -> Vec<Micros> {
-        entries.iter().map(|entry| entry.row.place.at).collect()
+    fn names(runs: &[Run]) -> Vec<Vec<Micros>> {
+        runs.iter().map(|run| run.iter().map(|entry| entry.row.place.at).collect()).collect()
     }
 
     fn told(book: &mut Book) -> Vec<(String, Outcome)> {
@@ -295,71 +338,98 @@ mod tests {
         told
     }
 
-    fn only<T: std::fmt::Debug>(mut them: Vec<T>) -> T {
+    fn only<T: std::fmt::Debug>(them: impl IntoIterator<Item = T>) -> T {
+        let mut them: Vec<T> = them.into_iter().collect();
         assert_eq!(them.len(), 1, "{them:?}");
         them.remove(0)
     }
 
+    /// All of a run is in the log. Answers what goes out next.
+    fn sent(book: &mut Book, run: Run) -> Option<Run> {
+        let key = run[0].row.key.clone();
+        run.into_iter().for_each(|entry| book.sent(entry));
+        book.go_on(&key?, Run::new())
+    }
+
     #[test]
-    fn rows_of_a_key_go_out_one_by_one_and_others_at_once() {
+    fn rows_of_a_key_go_out_in_their_order_and_others_beside_them() {
         let mut book = Book::new(OnError::Hold, 10);
         let rows = vec![row(Some("a"), 1), row(None, 2), row(Some("a"), 3), row(Some("b"), 4), row(None, 5)];
         let mut out = book.take(1, 10, rows);
-        assert_eq!(names(&out), [1, 2, 4, 5]);
-        let next = book.sent(out.remove(0)).unwrap();
-        assert_eq!(next.row.place.at, 3);
+        assert_eq!(names(&out), [vec![1, 3], vec![2], vec![4], vec![5]]);
         // A later claim queues behind.
-        assert!(book.take(2, 20, vec![row(Some("a"), 6)]).is_empty());
-        let last = book.sent(next).unwrap();
-        assert_eq!(last.row.place.at, 6);
-        assert!(book.sent(last).is_none());
-        assert_eq!(names(&book.take(3, 30, vec![row(Some("a"), 7)])), [7]);
+        assert!(book.take(2, 20, vec![row(Some("a"), 6), row(Some("a"), 7)]).is_empty());
+        // The first one got there, and nobody has tried the second.
+        let mut first = out.remove(0);
+        book.sent(first.pop_front().unwrap());
+        let next = book.go_on(&"a".into(), first).unwrap();
+        assert_eq!(names(std::slice::from_ref(&next)), [[3, 6, 7]]);
+        assert!(sent(&mut book, next).is_none());
+        assert_eq!(names(&book.take(3, 30, vec![row(Some("a"), 8)])), [[8]]);
+    }
+
+    #[test]
+    fn a_run_is_bounded_by_rows_and_by_bytes() {
+        let mut book = Book::new(OnError::Hold, 10);
+        let rows = (0..RUN_ROWS as u64 + 10).map(|at| row(Some("a"), at)).collect();
+        let first = only(book.take(1, 10, rows));
+        assert_eq!(first.len(), RUN_ROWS);
+        assert_eq!(sent(&mut book, first).unwrap().len(), 10);
+        let large = |at| {
+            let payload = hub_proto::Payload::of(&"x".repeat(RUN_BYTES / 3)).unwrap();
+            let event = hub_proto::NewEvent::new("t".parse().unwrap(), payload);
+            Row { event: Ok(event), ..row(Some("b"), at) }
+        };
+        let first = only(book.take(2, 10, (0..5).map(large).collect()));
+        assert_eq!(first.len(), 2);
+        assert_eq!(sent(&mut book, first).unwrap().len(), 2);
     }
 
     #[test]
     fn a_failure_holds_back_its_key_and_nothing_else() {
         let mut book = Book::new(OnError::Hold, 2);
-        let mut out = book.take(1, 10, vec![row(Some("a"), 1), row(Some("a"), 2), row(Some("b"), 3)]);
-        let (next, parked) = book.failed(out.remove(0), Failure::Passing("no".into(), 70));
+        let rows = vec![row(Some("a"), 1), row(Some("a"), 2), row(Some("b"), 3)];
+        let mut out = book.take(1, 10, rows);
+        let mut failing = out.remove(0);
+        let entry = failing.pop_front().unwrap();
+        let (next, parked) = book.failed(entry, failing, Failure::Passing("no".into(), 70));
         assert!(next.is_none() && !parked && book.is_blocked());
         // What was claimed before the database knew of it.
         assert!(book.take(2, 20, vec![row(Some("a"), 4)]).is_empty());
-        assert!(book.sent(out.remove(0)).is_none());
+        assert!(sent(&mut book, out.remove(0)).is_none());
         let retry = Outcome::Retry { after: 70, error: "no".into() };
         let behind = |name: &str| (name.to_owned(), Outcome::Behind);
         assert_eq!(
             told(&mut book),
             [("1".to_owned(), retry), behind("2"), ("3".to_owned(), Outcome::Sent), behind("4")]
         );
+        assert_eq!(book.held(), 4, "the database does not know it yet");
+        book.told();
         book.unblock();
         assert!(!book.is_blocked());
         // The next time it is enough.
         let again = Row { attempts: 1, waited: true, ..row(Some("a"), 1) };
-        let entry = only(book.take(3, 30, vec![again]));
-        let (next, parked) = book.failed(entry, Failure::Passing("no".into(), 70));
+        let entry = only(only(book.take(3, 30, vec![again])));
+        let (next, parked) = book.failed(entry, Run::new(), Failure::Passing("no".into(), 70));
         assert!(next.is_none() && parked && book.released().is_empty());
         assert_eq!(told(&mut book), [("1".to_owned(), Outcome::Parked { error: "no".into() })]);
-        assert_eq!(
-            (book.open(), (0..SLOTS).any(|slot| book.is_busy(slot))),
-            (0, true),
-            "nobody knows it yet"
-        );
-        assert_eq!(book.held_until(), 10);
+        let is_busy = |book: &Book| (0..SLOTS).any(|slot| book.is_busy(slot));
+        assert_eq!((book.held(), is_busy(&book), book.held_until()), (1, true, 30), "nobody knows it yet");
         book.told();
-        assert_eq!(book.held_until(), Millis::MAX);
-        assert_eq!((book.open(), (0..SLOTS).any(|slot| book.is_busy(slot))), (0, false));
+        assert_eq!((book.held(), is_busy(&book), book.held_until()), (0, false, Millis::MAX));
     }
 
     #[test]
     fn skipping_lets_the_key_go_on_once_the_row_is_parked() {
         let mut book = Book::new(OnError::Skip, 2);
         let rows = vec![Row { waited: true, ..row(Some("a"), 1) }, row(Some("a"), 2)];
-        let entry = only(book.take(1, 10, rows));
-        let (next, parked) = book.failed(entry, Failure::Final("never".into()));
+        let mut run = only(book.take(1, 10, rows));
+        let entry = run.pop_front().unwrap();
+        let (next, parked) = book.failed(entry, run, Failure::Final("never".into()));
         let next = next.unwrap();
-        assert_eq!((next.row.place.at, parked), (2, true));
+        assert_eq!((next[0].row.place.at, next.len(), parked), (2, 1, true));
         assert!(book.released().is_empty());
-        assert!(book.sent(next).is_none());
+        assert!(sent(&mut book, next).is_none());
         assert_eq!(book.released(), [Arc::from("a")], "others may be behind it since the first one waited");
         assert!(!book.is_blocked());
     }
@@ -367,15 +437,11 @@ mod tests {
     #[test]
     fn who_stops_gives_back_what_is_not_out() {
         let mut book = Book::new(OnError::Hold, 2);
-        let mut out = book.take(
-            1,
-            10,
-            vec![row(Some("a"), 1), row(Some("a"), 2), row(Some("b"), 3), row(Some("b"), 4)],
-        );
+        let mut out = book.take(1, 10, vec![row(Some("a"), 1), row(Some("b"), 3), row(Some("b"), 4)]);
+        assert!(book.take(2, 10, vec![row(Some("a"), 2)]).is_empty());
         book.give_back();
-        assert_eq!(book.open(), 2);
-        book.give_back_one(out.pop().unwrap());
-        assert!(book.sent(out.pop().unwrap()).is_none());
+        book.give_back_run(out.pop().unwrap());
+        assert!(sent(&mut book, out.pop().unwrap()).is_none());
         let mut told = told(&mut book);
         told.sort_by(|a, b| a.0.cmp(&b.0));
         let outcomes: Vec<_> = told.into_iter().map(|(_, outcome)| outcome).collect();
@@ -392,12 +458,12 @@ mod tests {
         assert_eq!(book.running_out(31), Some(1..=3));
         book.renewed(1..=2, 40);
         assert_eq!((book.held_until(), book.running_out(40)), (30, Some(3..=3)));
-        assert!(book.sent(out.pop().unwrap()).is_none());
+        assert!(sent(&mut book, out.pop().unwrap()).is_none());
         told(&mut book);
         assert_eq!(book.held_until(), 30, "the database does not know it yet");
         book.told();
         assert_eq!((book.held_until(), book.running_out(41)), (40, Some(1..=2)));
-        out.into_iter().for_each(|entry| assert!(book.sent(entry).is_none()));
+        out.into_iter().for_each(|run| assert!(sent(&mut book, run).is_none()));
         told(&mut book);
         book.told();
         assert_eq!((book.held_until(), book.running_out(Millis::MAX)), (Millis::MAX, None));

@@ -1,10 +1,11 @@
 //! The loop of a drainer. Claiming, publishing and settling overlap: while one batch goes out, the next is claimed and the
 //! one before is marked.
 
+mod away;
 mod house;
 mod plan;
 
-use super::book::{Book, Entry, Failure};
+use super::book::{Book, Entry, Failure, Run};
 use super::options::{DrainerOptions, OnError};
 use super::publisher::Publisher;
 use super::row::{Place, Row};
@@ -12,6 +13,7 @@ use super::shares::{Shares, slot_of};
 use super::store::{Claim, OutboxStore, Settled, Woken};
 use crate::store::{StoreError, StoreResult};
 use crate::{Clock, Millis, SystemClock};
+use away::Away;
 use hub_proto::{Code, Error, IdGenerator};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -83,8 +85,13 @@ pub struct Drainer {
     /// Until when others take it for alive, on the steady clock.
     alive_until: Millis,
     /// What is to go out when the hub is there again.
-    again: VecDeque<Entry>,
+    again: VecDeque<Run>,
     away: Option<Away>,
+    /// The hub is away, and others have its slots. How often that has been so since the hub took an event.
+    stepped_back: bool,
+    step_backs: u32,
+    /// Its part of the slots is to be seen to at once.
+    attends_now: bool,
     work: JoinSet<Done>,
     out: usize,
     /// The slots of a claim that is under way.
@@ -97,6 +104,8 @@ pub struct Drainer {
     /// How far fresh rows have been looked at, and whether any were found since the beginning.
     seen: Option<Place>,
     found: bool,
+    /// Where fresh rows are looked at from, until the beginning is: it is slow to look at.
+    floor: Option<(Place, Instant)>,
     /// Somebody keeps house.
     tidying: bool,
     /// Nothing is claimed any more, because nobody knows what the last claim took: what is out is settled, and then it
@@ -110,17 +119,11 @@ pub struct Drainer {
     luck: Luck,
 }
 
-/// The hub takes no events at the moment.
-#[derive(Clone, Copy)]
-struct Away {
-    /// When it is tried again; somebody tries if this is empty.
-    until: Option<Instant>,
-    tries: u32,
-}
-
 /// Something that ran beside the loop has ended.
 enum Done {
-    Published(Box<Entry>, Result<(), Error>),
+    Published(Run, Vec<Result<(), Error>>),
+    /// Whether the hub may be there again.
+    Available(bool),
     Claimed(StoreResult<plan::Plan>),
     Settled(StoreResult<bool>),
     News(StoreResult<Woken>),
@@ -165,6 +168,9 @@ impl Drainer {
             alive_until: 0,
             again: VecDeque::new(),
             away: None,
+            stepped_back: false,
+            step_backs: 0,
+            attends_now: false,
             work: JoinSet::new(),
             out: 0,
             claiming: None,
@@ -173,6 +179,7 @@ impl Drainer {
             hungry: true,
             seen: None,
             found: false,
+            floor: None,
             tidying: false,
             winding_down: None,
             former: Vec::new(),
@@ -242,8 +249,8 @@ impl Drainer {
         self.again.clear();
         (self.out, self.claiming, self.settling) = (0, None, false);
         (self.listening, self.tidying) = (false, false);
-        (self.hungry, self.seen, self.found) = (true, None, false);
-        self.away = None;
+        (self.hungry, self.seen, self.found, self.floor) = (true, None, false, None);
+        (self.away, self.stepped_back) = (None, false);
         self.shares = Shares::default();
     }
 
@@ -258,6 +265,9 @@ impl Drainer {
         self.keep_house();
         loop {
             self.step()?;
+            if std::mem::take(&mut self.attends_now) {
+                attend.reset_immediately();
+            }
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(()),
@@ -307,6 +317,7 @@ impl Drainer {
         self.renew(self.clock.steady() + lease - lease / 8).await?;
         self.store.requeue_expired().await?;
         self.attend().await?;
+        self.look_after_slots();
         self.keep_house();
         Ok(())
     }
@@ -343,14 +354,15 @@ impl Drainer {
             self.book.unblock();
         }
         let batch = self.next_batch();
-        let room = (BATCHES * self.options.batch_size).saturating_sub(self.book.open());
+        let room = (BATCHES * self.options.batch_size).saturating_sub(self.book.held());
+        let room_bytes = (BATCHES * CLAIM_BYTES).saturating_sub(self.book.bytes());
         let may_claim = self.hungry && self.winding_down.is_none();
         if may_claim
             && self.claiming.is_none()
             && self.away.is_none()
             && !self.book.is_blocked()
             && room >= batch
-            && self.book.bytes() < BATCHES * CLAIM_BYTES
+            && room_bytes > 0
         {
             let slots = self.slots_to_claim();
             self.claiming = Some(slots.clone());
@@ -360,10 +372,16 @@ impl Drainer {
                 batch,
                 full: self.options.batch_size.max(1),
                 lease: self.options.lease,
+                most_bytes: CLAIM_BYTES.min(room_bytes),
                 asked: self.clock.steady(),
                 parked: self.options.on_error == OnError::Hold,
                 slots,
                 seen: self.seen.take(),
+                floor: self
+                    .floor
+                    .as_ref()
+                    .filter(|(_, until)| Instant::now() < *until)
+                    .map(|(at, _)| at.clone()),
             };
             let store = self.store.clone();
             self.work.spawn(async move { Done::Claimed(plan::claim(&*store, plan).await) });
@@ -400,13 +418,14 @@ impl Drainer {
         // Before anything goes out because of it.
         self.check_alive()?;
         match done {
-            Done::Published(entry, answer) => {
+            Done::Published(run, answers) => {
                 self.out -= 1;
-                self.published(*entry, answer);
+                self.published(run, answers);
             }
+            Done::Available(is_available) => self.asked_whether_available(is_available),
             Done::Claimed(plan) => {
                 self.claiming = None;
-                let plan::Plan { claim, asked, rows, overtaking, more, seen } = match plan {
+                let plan::Plan { claim, asked, wanted, rows, overtaking, more, seen, floor } = match plan {
                     Ok(plan) => plan,
                     Err(error) => {
                         self.give_back();
@@ -414,17 +433,29 @@ impl Drainer {
                         return Ok(());
                     }
                 };
-                self.batch = next_batch(self.next_batch(), &rows);
+                self.batch = next_batch(self.next_batch(), wanted, &rows);
                 self.found |= !rows.is_empty();
                 // With nothing of its own from the beginning to the end, it looks again when it is time.
                 self.hungry = more && (self.found || seen.is_some());
                 self.found &= seen.is_some();
                 self.seen = seen;
+                self.floor = match (floor, self.floor.take()) {
+                    (plan::Floor::At(Some(at)), Some((_, until))) => Some((at, until)),
+                    (plan::Floor::At(None), floor) => floor,
+                    (plan::Floor::Slow(at), _) => {
+                        let until = Instant::now() + Duration::from_millis(self.options.interval);
+                        at.map(|at| (at, until))
+                    }
+                    _ => None,
+                };
                 let until = asked + self.options.lease;
                 self.book.give_back_rows(claim.number, until, overtaking);
-                let entries = self.book.take(claim.number, until, rows);
+                let runs = self.book.take(claim.number, until, rows);
                 self.check_alive()?;
-                self.again.extend(entries);
+                self.again.extend(runs);
+                if self.stepped_back {
+                    self.give_back();
+                }
                 self.send_all();
             }
             Done::Settled(all) => {
@@ -433,6 +464,7 @@ impl Drainer {
                     return Err(Reset::Fenced);
                 }
                 self.book.told();
+                self.attends_now |= self.stepped_back && self.book.held() == 0;
             }
             Done::Tidied(done) => {
                 self.tidying = false;
@@ -473,72 +505,71 @@ impl Drainer {
 
     fn send_all(&mut self) {
         while self.away.is_none()
-            && let Some(entry) = self.again.pop_front()
+            && let Some(run) = self.again.pop_front()
         {
-            self.send(entry);
+            self.send(run);
         }
     }
 
-    fn send(&mut self, entry: Entry) {
-        let event = entry.row.event.clone();
+    /// Sends the first rows of a run that can be published; or the first one, which cannot.
+    fn send(&mut self, run: Run) {
         let publisher = self.publisher.clone();
         self.out += 1;
+        let mut events: Vec<_> = run.iter().map_while(|entry| entry.row.event.clone().ok()).collect();
+        let unfit = run.front().and_then(|entry| entry.row.event.clone().err());
         self.work.spawn(async move {
-            let answer = match event {
-                Ok(event) => publisher.publish(event).await,
-                Err(error) => Err(error),
+            let answers = match (unfit, events.len()) {
+                (Some(error), _) => vec![Err(error)],
+                (None, 1) => vec![publisher.publish(events.remove(0)).await],
+                (None, _) => publisher.publish_in_order(events).await,
             };
-            Done::Published(Box::new(entry), answer)
+            Done::Published(run, answers)
         });
     }
 
-    fn published(&mut self, entry: Entry, answer: Result<(), Error>) {
-        let failure = answer.err().map(|error| (class(&error), error));
-        if let Some((Class::Away, error)) = failure {
-            self.was_away(&error);
-            return match self.winding_down {
-                Some(_) => self.book.give_back_one(entry),
-                // Another one is tried first the next time: it may be this one's topic that has had enough.
-                None => self.again.push_back(entry),
+    fn published(&mut self, mut run: Run, answers: Vec<Result<(), Error>>) {
+        let key = run.front().and_then(|entry| entry.row.key.clone());
+        for answer in answers {
+            let Some(entry) = run.pop_front() else { break };
+            let Err(error) = answer else {
+                self.is_back();
+                self.step_backs = 0;
+                self.progress.sent.fetch_add(1, Relaxed);
+                self.book.sent(entry);
+                continue;
+            };
+            return match class(&error) {
+                Class::Away => {
+                    self.was_away(&error);
+                    run.push_front(entry);
+                    self.try_later(run);
+                }
+                Class::Passing => {
+                    let wait = self.luck.wait(BACKOFF, entry.row.attempts);
+                    let wait = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
+                    self.failed(entry, run, &error, Failure::Passing(error.to_string(), wait));
+                }
+                Class::Final => self.failed(entry, run, &error, Failure::Final(error.to_string())),
             };
         }
-        // Whatever it says, it is there.
-        self.away = None;
-        match failure {
-            None => {
-                self.progress.sent.fetch_add(1, Relaxed);
-                let next = self.book.sent(entry);
-                self.go_on_with(next);
-            }
-            Some((Class::Passing, error)) => {
-                let wait = self.luck.wait(BACKOFF, entry.row.attempts);
-                let wait = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
-                self.failed(entry, &error, Failure::Passing(error.to_string(), wait));
-            }
-            Some((_, error)) => self.failed(entry, &error, Failure::Final(error.to_string())),
+        let next = key.and_then(|key| self.book.go_on(&key, run));
+        self.go_on_with(next);
+    }
+
+    /// Rows that did not get there are tried again when the hub is back; by others, if this drainer has stepped back.
+    fn try_later(&mut self, run: Run) {
+        match self.winding_down.is_some() || self.stepped_back {
+            true => self.book.give_back_run(run),
+            // Another one is tried first the next time: it may be this one's topic that has had enough.
+            false => self.again.push_back(run),
         }
     }
 
-    /// The hub is away, and is waited for. Several answers that come together count once.
-    fn was_away(&mut self, error: &Error) {
-        let tries = match self.away {
-            Some(Away { until: Some(_), .. }) => return,
-            Some(Away { until: None, tries }) => tries + 1,
-            None => {
-                let outbox = self.store.name();
-                tracing::warn!(outbox, %error, "the hub takes no events at the moment; they wait");
-                0
-            }
-        };
-        let asked = Duration::from_millis(error.retry_after_ms.unwrap_or(0));
-        self.away =
-            Some(Away { until: Some(Instant::now() + self.luck.wait(AWAY, tries).max(asked)), tries });
-    }
-
-    fn failed(&mut self, entry: Entry, error: &Error, failure: Failure) {
+    fn failed(&mut self, entry: Entry, left: Run, error: &Error, failure: Failure) {
+        self.is_back();
         let Row { key, place, attempts, .. } = &entry.row;
         let (row, key, attempts) = (place.id.clone(), key.clone(), attempts + 1);
-        let (next, parked) = self.book.failed(entry, failure);
+        let (next, parked) = self.book.failed(entry, left, failure);
         if parked {
             self.progress.parked.fetch_add(1, Relaxed);
             let outbox = self.store.name();
@@ -551,22 +582,12 @@ impl Drainer {
         self.go_on_with(next);
     }
 
-    fn go_on_with(&mut self, next: Option<Entry>) {
-        match (next, &self.winding_down) {
-            (Some(entry), Some(_)) => self.book.give_back_one(entry),
-            (next, _) => self.again.extend(next),
+    fn go_on_with(&mut self, next: Option<Run>) {
+        match next {
+            Some(run) if self.winding_down.is_some() || self.stepped_back => self.book.give_back_run(run),
+            next => self.again.extend(next),
         }
         self.send_all();
-    }
-
-    /// Tries whether the hub is there again, with one event.
-    fn probe(&mut self) {
-        let tries = self.away.map_or(0, |away| away.tries);
-        self.away = None;
-        if let Some(entry) = self.again.pop_front() {
-            self.away = Some(Away { until: None, tries });
-            self.send(entry);
-        }
     }
 
     // ---- others ----
@@ -584,7 +605,8 @@ impl Drainer {
             let (mut shares, version, now) = self.store.shares().await?;
             let joining = self.shares.workers.is_empty();
             self.former.iter().for_each(|former| shares.leave(former));
-            let change = shares.attend(&self.me, now, self.options.lease, |slot| self.is_busy(slot));
+            let change = shares
+                .attend(&self.me, now, self.options.lease, self.stepped_back, |slot| self.is_busy(slot));
             if change.joined && !joining {
                 return Err(Reset::Fenced);
             }
@@ -629,8 +651,8 @@ impl Drainer {
     /// Gives everything back that is not out.
     fn give_back(&mut self) {
         self.book.give_back();
-        for entry in std::mem::take(&mut self.again) {
-            self.book.give_back_one(entry);
+        for run in std::mem::take(&mut self.again) {
+            self.book.give_back_run(run);
         }
     }
 
@@ -642,28 +664,27 @@ impl Drainer {
         while self.out > 0 || self.claiming.is_some() || self.settling {
             let Ok(Some(Ok(done))) = tokio::time::timeout_at(by, self.work.join_next()).await else { break };
             match done {
-                Done::Published(entry, Ok(())) => {
+                Done::Published(mut run, answers) => {
                     self.out -= 1;
-                    self.progress.sent.fetch_add(1, Relaxed);
-                    let next = self.book.sent(*entry);
-                    next.into_iter().for_each(|entry| self.book.give_back_one(entry));
-                }
-                Done::Published(entry, Err(_)) => {
-                    self.out -= 1;
-                    self.book.give_back_one(*entry);
+                    for _ in answers.iter().take_while(|answer| answer.is_ok()) {
+                        let Some(entry) = run.pop_front() else { break };
+                        self.progress.sent.fetch_add(1, Relaxed);
+                        self.book.sent(entry);
+                    }
+                    self.book.give_back_run(run);
                 }
                 Done::Claimed(plan) => {
                     self.claiming = None;
                     if let Ok(plan) = plan {
                         let (number, until) = (plan.claim.number, plan.asked + self.options.lease);
                         self.book.give_back_rows(number, until, plan.overtaking);
-                        let entries = self.book.take(number, until, plan.rows);
-                        entries.into_iter().for_each(|entry| self.book.give_back_one(entry));
+                        let runs = self.book.take(number, until, plan.rows);
+                        runs.into_iter().for_each(|run| self.book.give_back_run(run));
                         self.book.give_back();
                     }
                 }
                 Done::Settled(_) => self.settling = false,
-                Done::News(_) | Done::Tidied(_) => {}
+                Done::News(_) | Done::Tidied(_) | Done::Available(_) => {}
             }
         }
         if let Err(error) = self.say_goodbye().await {
@@ -690,14 +711,14 @@ impl Drainer {
     }
 }
 
-/// How many rows to claim the next time, after so many were asked for and these came. What did not come says nothing of what
-/// will.
-fn next_batch(batch: usize, rows: &[Row]) -> usize {
+/// How many rows to claim the next time, after so many were wanted and these came. Where they are large the database need not
+/// look at more than it can give. What did not come says nothing of what will.
+fn next_batch(batch: usize, wanted: usize, rows: &[Row]) -> usize {
     let bytes: usize = rows.iter().map(Row::bytes).sum();
-    match bytes {
-        0..CLAIM_BYTES if rows.len() < batch => batch,
-        0..CLAIM_BYTES => 2 * batch,
-        _ => (rows.len() * CLAIM_BYTES / bytes).max(1),
+    match rows.len() {
+        given if given < wanted && bytes > CLAIM_BYTES / 4 => given.max(1),
+        given if given < batch => batch,
+        _ => 2 * batch,
     }
 }
 

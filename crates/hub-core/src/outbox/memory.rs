@@ -293,13 +293,19 @@ impl OutboxStore for MemoryOutbox {
         claim: &'a Claim,
         ids: &'a [RowId],
         lease: Millis,
+        most_bytes: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Row>>> {
         let now = self.now();
         self.with(|state| {
             let mut claimed = Vec::new();
+            let mut bytes = 0;
             for id in ids {
                 let Some(row) = state.rows.get_mut(id) else { continue };
                 if row.is_fresh() || row.is_due(now) {
+                    bytes += row.row.payload.len();
+                    if bytes > most_bytes && !claimed.is_empty() {
+                        break;
+                    }
                     claimed.push(row.claimed());
                     (row.status, row.stage) = (RowStatus::Claimed, Some(Stage::Held));
                     row.claim = Some((claim.clone(), now + lease));

@@ -7,8 +7,8 @@
 //!
 //! - Keys are shared by **slots** ([`slot_of`]): a slot has one drainer at a time ([`Shares`]), which claims its rows from
 //!   the oldest on. A row that commits late is found by the next claim: there is no position to be behind.
-//! - In a drainer a key is a queue ([`book`](self)): the next row goes out when the one before is in the log. Rows of
-//!   different keys, and rows without one, go out side by side.
+//! - In a drainer a key is a queue ([`book`](self)): its next rows go out when those before are in the log, together if the
+//!   [`Publisher`] can do that in order. Rows of different keys, and rows without one, go out side by side.
 //! - A row that failed **waits** a while, one that failed for good is **parked**. Later rows of its key are put **behind**
 //!   it, out of the way of claims, until it was sent; see [`OnError`].
 //! - A claim has a number and a lease, and settling asks for both. A drainer that finds itself late, or fenced, lets go of

@@ -4,7 +4,7 @@
 //! its entry in time has lost its slots. A drainer that has too many gives some up, when it holds nothing of them any more.
 
 use crate::Millis;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Slots of an outbox: as many drainers can have work.
@@ -31,6 +31,9 @@ pub struct Shares {
     /// The drainer of each slot.
     #[serde(default)]
     pub slots: Vec<Option<Arc<str>>>,
+    /// Drainers whose hub takes no events. They have no slots, as long as there are others.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub away: BTreeSet<Arc<str>>,
 }
 
 /// What a drainer did to the shares.
@@ -43,13 +46,14 @@ pub(super) struct Change {
 }
 
 impl Shares {
-    /// A drainer says that it is alive, buries those that are not, and takes its part. It keeps slots that it is `busy`
-    /// with, even if they are too many.
+    /// A drainer says that it is alive, and whether its hub is away; buries those that are not, and takes its part. It keeps
+    /// slots that it is `busy` with, even if they are too many.
     pub(super) fn attend(
         &mut self,
         me: &Arc<str>,
         now: Millis,
         lease: Millis,
+        is_away: bool,
         busy: impl Fn(usize) -> bool,
     ) -> Change {
         self.slots.resize(SLOTS, None);
@@ -72,7 +76,12 @@ impl Shares {
                 *slot = None;
             }
         }
-        let fair = SLOTS.div_ceil(self.workers.len());
+        match is_away {
+            true => self.away.insert(me.clone()),
+            false => self.away.remove(me),
+        };
+        self.away.retain(|worker| workers.contains_key(worker));
+        let fair = self.fair(me);
         let mut mine = self.slots.iter().flatten().filter(|worker| *worker == me).count();
         for (at, slot) in self.slots.iter_mut().enumerate() {
             match slot {
@@ -90,9 +99,24 @@ impl Shares {
         change
     }
 
+    /// The part of a drainer.
+    fn fair(&self, me: &str) -> usize {
+        match self.workers.len() - self.away.len().min(self.workers.len()) {
+            0 => SLOTS.div_ceil(self.workers.len().max(1)),
+            _ if self.away.contains(me) => 0,
+            present => SLOTS.div_ceil(present),
+        }
+    }
+
+    /// Whether there is another drainer whose hub is there.
+    pub(super) fn has_present_other(&self, me: &str) -> bool {
+        self.workers.keys().any(|worker| &**worker != me && !self.away.contains(worker))
+    }
+
     /// A drainer leaves.
     pub(super) fn leave(&mut self, me: &Arc<str>) {
         self.workers.remove(me);
+        self.away.remove(me);
         self.drop_slots(me);
     }
 
@@ -110,7 +134,7 @@ impl Shares {
     /// How many slots a drainer has beyond its part.
     pub(super) fn surplus(&self, me: &str) -> usize {
         let mine = self.slots.iter().flatten().filter(|worker| &***worker == me).count();
-        mine.saturating_sub(SLOTS.div_ceil(self.workers.len().max(1)))
+        mine.saturating_sub(self.fair(me))
     }
 }
 
@@ -126,31 +150,62 @@ mod tests {
     fn drainers_come_to_equal_parts_and_take_over_from_the_dead() {
         let [a, b, c] = ["a", "b", "c"].map(Arc::<str>::from);
         let mut shares = Shares::default();
-        assert!(shares.attend(&a, 0, 10, |_| true).joined);
+        assert!(shares.attend(&a, 0, 10, false, |_| true).joined);
         assert_eq!(of(&shares, "a"), SLOTS);
         // One that comes gets nothing before the other has let go.
-        shares.attend(&b, 1, 10, |_| true);
+        shares.attend(&b, 1, 10, false, |_| true);
         assert_eq!((of(&shares, "a"), of(&shares, "b")), (SLOTS, 0));
         assert_eq!(shares.surplus("a"), SLOTS / 2);
-        shares.attend(&a, 2, 10, |slot| slot == 0);
-        shares.attend(&b, 3, 10, |_| true);
+        shares.attend(&a, 2, 10, false, |slot| slot == 0);
+        shares.attend(&b, 3, 10, false, |_| true);
         assert_eq!((of(&shares, "a"), of(&shares, "b")), (SLOTS / 2, SLOTS / 2));
         assert!(shares.has("a", 0), "it was busy with that one");
-        shares.attend(&c, 4, 10, |_| true);
+        shares.attend(&c, 4, 10, false, |_| true);
         for worker in [&a, &b, &c, &a, &b] {
-            shares.attend(worker, 5, 10, |_| false);
+            shares.attend(worker, 5, 10, false, |_| false);
         }
         let parts = ["a", "b", "c"].map(|worker| of(&shares, worker));
         assert_eq!(parts.iter().sum::<usize>(), SLOTS);
         assert!(parts.iter().all(|part| (10..=11).contains(part)), "{parts:?}");
         // b says nothing any more.
-        let change = shares.attend(&a, 15, 10, |_| false);
+        let change = shares.attend(&a, 15, 10, false, |_| false);
         assert_eq!(change.dead, [b.clone(), c.clone()]);
         assert_eq!(of(&shares, "a"), SLOTS);
-        assert!(shares.attend(&b, 16, 10, |_| false).joined, "it has to begin anew");
+        assert!(shares.attend(&b, 16, 10, false, |_| false).joined, "it has to begin anew");
         shares.leave(&a);
-        shares.attend(&b, 17, 10, |_| false);
+        shares.attend(&b, 17, 10, false, |_| false);
         assert_eq!(of(&shares, "b"), SLOTS);
+    }
+
+    #[test]
+    fn a_drainer_whose_hub_is_away_leaves_its_slots_to_others() {
+        let [a, b] = ["a", "b"].map(Arc::<str>::from);
+        let mut shares = Shares::default();
+        shares.attend(&a, 0, 10, true, |_| false);
+        assert_eq!(of(&shares, "a"), SLOTS, "there is nobody else");
+        shares.attend(&b, 1, 10, false, |_| false);
+        assert!(shares.has_present_other("a") && !shares.has_present_other("b"));
+        shares.attend(&a, 2, 10, true, |slot| slot == 3);
+        shares.attend(&b, 3, 10, false, |_| false);
+        assert_eq!((of(&shares, "a"), of(&shares, "b")), (1, SLOTS - 1), "it is still busy with one");
+        shares.attend(&a, 4, 10, true, |_| false);
+        shares.attend(&b, 5, 10, false, |_| false);
+        assert_eq!((of(&shares, "a"), of(&shares, "b"), shares.surplus("b")), (0, SLOTS, 0));
+        // Both are away: each has its part, and is the first to find that its hub is there again.
+        shares.attend(&b, 6, 10, true, |_| false);
+        shares.attend(&a, 7, 10, true, |_| false);
+        assert_eq!((of(&shares, "a"), of(&shares, "b")), (SLOTS / 2, SLOTS / 2));
+        shares.attend(&a, 8, 10, false, |_| false);
+        shares.attend(&b, 9, 10, true, |_| false);
+        shares.attend(&a, 10, 10, false, |_| false);
+        assert_eq!((of(&shares, "a"), of(&shares, "b")), (SLOTS, 0));
+        // What is gone is not away.
+        shares.leave(&b);
+        shares.attend(&a, 11, 10, false, |_| false);
+        assert!(shares.away.is_empty() && !shares.has_present_other("a"));
+        // Those of before do not know of it.
+        let old: Shares = serde_json::from_str(r#"{"workers":{"a":7},"slots":["a"]}"#).unwrap_or_default();
+        assert_eq!(serde_json::to_string(&old).unwrap_or_default(), r#"{"workers":{"a":7},"slots":["a"]}"#);
     }
 
     #[test]

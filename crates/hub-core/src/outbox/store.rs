@@ -101,7 +101,8 @@ pub trait OutboxStore: Send + Sync + 'static {
     /// Rows that are due, those first that are so for longest.
     fn due(&self, limit: usize) -> BoxFuture<'_, StoreResult<Vec<Ready>>>;
 
-    /// Fresh rows by time and name, behind a place. It is enough if it is so for most rows: all are looked at from the
+    /// Fresh rows by time and name, behind a place, as they were at one moment: a row of a key is not found without an earlier
+    /// one that was written before it. The order is enough if it is so for most rows: all are looked at from the
     /// beginning again and again.
     fn fresh<'a>(&'a self, after: Option<&'a Place>, limit: usize) -> BoxFuture<'a, StoreResult<Vec<Ready>>>;
 
@@ -131,12 +132,14 @@ pub trait OutboxStore: Send + Sync + 'static {
         limit: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Arc<str>>>>;
 
-    /// Claims those of these rows that are still fresh or due, for a time.
+    /// Claims those of these rows that are still fresh or due, for a time: from the first on, as many as have at most so many
+    /// bytes together, and one at least. Bytes are those of the payload, or of more if the database counts so.
     fn claim<'a>(
         &'a self,
         claim: &'a Claim,
         ids: &'a [RowId],
         lease: Millis,
+        most_bytes: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Row>>>;
 
     /// More time for everything that a drainer holds under these claims. Answers how many rows that are.
@@ -179,4 +182,10 @@ pub trait OutboxStore: Send + Sync + 'static {
 
     /// Waits until there may be new rows, where the database can tell.
     fn news(&self) -> BoxFuture<'_, StoreResult<Woken>>;
+
+    /// Gives the database up: nothing is under way when this is done, and what is asked afterwards is refused. To be called once,
+    /// before the program ends.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }

@@ -287,6 +287,8 @@ pub struct Cleaned {
     pub removed: u64,
     /// The extent afterwards.
     pub bounds: Bounds,
+    /// More is to be removed: call again soon, also if nothing has changed.
+    pub is_partial: bool,
 }
 
 /// What [`EventStore::delete`] did.
@@ -310,6 +312,29 @@ pub async fn delete_by_cleaning(
 ) -> StoreResult<Deleted> {
     let cleaned = store.clean(topic, CleanPolicy::everything(upto, ids_since)).await?;
     Ok(Deleted { removed: cleaned.removed, is_complete: true })
+}
+
+/// As [`EventStore::newest`], with an answer of its own for a key whose newest record is damaged: the other keys do not
+/// wait for it.
+pub(crate) async fn newest_of_each(
+    store: &dyn EventStore,
+    topic: &TopicName,
+    keys: &[Key],
+) -> StoreResult<Vec<StoreResult<Option<Arc<Event>>>>> {
+    match store.newest(topic, keys).await {
+        Ok(newest) => return Ok(newest.into_iter().map(Ok).collect()),
+        Err(StoreError::Damaged(_)) => {}
+        Err(error) => return Err(error),
+    }
+    let mut each = Vec::with_capacity(keys.len());
+    for key in keys {
+        each.push(match store.newest(topic, std::slice::from_ref(key)).await {
+            Ok(newest) => Ok(newest.into_iter().next().flatten()),
+            Err(StoreError::Damaged(what)) => Err(StoreError::Damaged(what)),
+            Err(error) => return Err(error),
+        });
+    }
+    Ok(each)
 }
 
 /// Everything a hub needs to know to start.
@@ -344,7 +369,8 @@ pub trait CommitHere {
 /// - **Errors.** After [`StoreError::Unavailable`] the outcome of a write is unknown and nothing else changes: the next
 ///   call may succeed. A read that fails has no effect. Nothing that is damaged is ever answered as an event.
 ///
-/// All calls may be made concurrently, except `commit`: one at a time, [`commit_here`](CommitHere::commit_here) included. A
+/// All calls may be made concurrently, except `commit`: one at a time, [`commit_here`](CommitHere::commit_here) included, but for
+/// a store with [lanes](EventStore::lanes). A
 /// future that is dropped in mid-call leaves the outcome unknown, as an error does.
 pub trait EventStore: Send + Sync + 'static {
     /// What the store calls itself in logs.
@@ -358,16 +384,24 @@ pub trait EventStore: Send + Sync + 'static {
         None
     }
 
-    /// What to wait for before the next commit is gathered, so that another hub on the same store has its turn: what is
-    /// published meanwhile goes along. Asked before each [`commit`](EventStore::commit).
-    fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
+    /// How many commits are made at once, for a store that commits topics independently of each other. Each has the events of one
+    /// topic, or records; no topic is in two that overlap, and records are in one at a time. Topics that are held up may be
+    /// in 64 more. `None`: one commit at a time, with whatever waits.
+    fn lanes(&self) -> Option<usize> {
+        None
+    }
+
+    /// What to wait for before the next commit of a topic is gathered, so that another hub on the same store has its turn: what is
+    /// published meanwhile goes along. Asked before each [`commit`](EventStore::commit) of a store with [lanes](EventStore::lanes).
+    fn give_way<'a>(&'a self, _topic: &'a TopicName) -> Option<BoxFuture<'a, ()>> {
         None
     }
 
     /// Reads what is stored about topics, groups and subscriptions.
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>>;
 
-    /// Events above `after` in ascending order, holes left out; empty at the end of the log.
+    /// Events above `after` in ascending order, holes left out; empty at the end of the log. Readers go on above what is not there,
+    /// so a store whose reads may lag behind its commits makes sure before it answers with nothing.
     fn read<'a>(
         &'a self,
         topic: &'a TopicName,

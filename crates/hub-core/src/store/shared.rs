@@ -126,6 +126,12 @@ pub trait Shared: Send + Sync {
     /// Takes a name over, if its epoch still is `seen`.
     fn claim<'a>(&'a self, name: &'a str, seen: u64, me: HubId) -> BoxFuture<'a, StoreResult<Claim>>;
 
+    /// Claims names again that the hub owns: raises the epoch of each of them. Names that it does not own are left alone.
+    /// Answers those that it owns, with their new epochs. The number of round trips does not depend on the number of names,
+    /// of which there are at most a thousand.
+    fn renew<'a>(&'a self, names: &'a [&'a str], me: HubId)
+    -> BoxFuture<'a, StoreResult<Vec<(String, u64)>>>;
+
     /// Notes at which hubs members are served, if the name is still held under `epoch`; else it is
     /// [`StoreError::Fenced`](super::StoreError::Fenced).
     fn set_edges<'a>(

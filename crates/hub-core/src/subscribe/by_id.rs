@@ -55,7 +55,8 @@ struct InHand {
 impl InHand {
     fn as_held(&self, id: EventId) -> Held {
         let topic = self.group.topic.name.clone();
-        Held { topic, id, seq: self.lease.seq, attempt: self.lease.attempt, left: None }
+        let Lease { seq, attempt, epoch, .. } = self.lease;
+        Held { topic, id, seq, attempt, epoch, left: None }
     }
 }
 
@@ -89,6 +90,8 @@ pub struct Handed {
     pub attempt: u32,
     /// After how many failures the event becomes a dead letter.
     pub max_attempts: u32,
+    /// The group's epoch, which a seek raises: the event is wanted again, though it may have been handed out before.
+    pub epoch: u64,
 }
 
 /// Where sweeping starts.
@@ -165,7 +168,8 @@ impl ById {
         // Should it have been brought along: that delivery has ended, this is another.
         self.brought.remove(&id);
         let event = delivery.event().clone();
-        let handed = Handed { event, attempt: delivery.attempt(), max_attempts: delivery.max_attempts() };
+        let (attempt, max_attempts) = (delivery.attempt(), delivery.max_attempts());
+        let handed = Handed { event, attempt, max_attempts, epoch: delivery.lease.epoch };
         let Delivery { group, lease, .. } = delivery;
         self.in_hand.insert(id, InHand { group, lease });
         if self.in_hand.len() > self.sweep_at {
@@ -225,6 +229,17 @@ impl ById {
         here.or_else(|| self.brought.get(&id).map(|brought| brought.held.clone()))
     }
 
+    /// Stands for everything that was acked by now. See [`is_saved`](Self::is_saved).
+    pub fn save_mark(&self) -> u64 {
+        self.subscription.save_mark()
+    }
+
+    /// Whether everything is saved that was acked when this mark was made. Never so again once another hub has the group: what
+    /// was not saved by then has to be brought along.
+    pub fn is_saved(&self, mark: u64) -> bool {
+        self.subscription.is_saved(mark)
+    }
+
     /// The event `id` was handed out, but never reached the consumer: others may have it, and it counts as not delivered.
     pub fn unsent(&mut self, id: EventId, attempt: Option<u32>) -> Result<()> {
         self.settle(id, attempt, |held| held.group.unsent(held.lease))
@@ -242,8 +257,8 @@ impl ById {
         let mut here: Vec<Held> = here.chain(brought.map(|brought| brought.held.clone())).collect();
         // Others get them in their order.
         here.sort_unstable_by_key(|held| held.seq);
-        for Held { topic, id, seq, attempt, .. } in here {
-            let is_it = |held: &&Held| held.topic == topic && held.seq == seq;
+        for Held { topic, id, seq, attempt, epoch, .. } in here {
+            let is_it = |held: &&Held| held.topic == topic && held.seq == seq && held.epoch == epoch;
             let in_hand = held.get(&id).filter(is_it).filter(|held| held.attempt == attempt);
             // A lease that has ended meanwhile is nobody's fault.
             let _ = match (in_hand, settled.get(&id).filter(is_it)) {

@@ -1,8 +1,8 @@
 //! What a member brings along from another owner of its group, sorted by topic.
 
-use crate::cluster::{Luggage, Stay};
+use crate::cluster::{Held, Luggage, Stay};
 use crate::engine::{By, Engine};
-use crate::group::Carried;
+use crate::group::{Carried, HeldLease};
 use hub_proto::{GroupName, Result, TopicName};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,13 @@ pub(super) async fn unpack(
     }
     let mut carried: BTreeMap<TopicName, Carried> = BTreeMap::new();
     for held in &luggage.held {
-        carried.entry(held.topic.clone()).or_default().held.push((held.seq, held.attempt, held.left));
+        let topic = &held.topic;
+        let Held { seq, attempt, epoch, left, .. } = *held;
+        let held = HeldLease { seq, attempt, epoch, left };
+        carried.entry(topic.clone()).or_default().held.push(held);
     }
     for settled in &luggage.settled {
-        carried.entry(settled.topic.clone()).or_default().settled.push(settled.seq);
+        carried.entry(settled.topic.clone()).or_default().settled.push((settled.seq, settled.epoch));
     }
     for topic in carried.keys() {
         // It may have been born elsewhere, a moment ago.

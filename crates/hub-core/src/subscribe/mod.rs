@@ -330,7 +330,7 @@ impl SubscribeGroup {
             }
         };
         if let Some(luggage) = &self.luggage {
-            stay.tenure.reported(luggage.hub, luggage.members);
+            stay.tenure.reported(luggage.hub, luggage.members, self.engine.clock.steady());
         }
         Ok(Subscription::new(self.engine, mailbox, id, joined, self.predicate, self.member.batch_size, stay))
     }

@@ -28,7 +28,7 @@ pub struct Subscription {
     predicate: Option<Predicate>,
     batch_size: usize,
     /// The group's name stays this hub's for as long as there is a member.
-    _stay: Stay,
+    stay: Stay,
 }
 
 /// What the member has joined.
@@ -55,7 +55,7 @@ impl Subscription {
         stay: Stay,
     ) -> Self {
         let queue = VecDeque::new();
-        Self { engine, mailbox, id, place: Some(place), topics, queue, predicate, batch_size, _stay: stay }
+        Self { engine, mailbox, id, place: Some(place), topics, queue, predicate, batch_size, stay }
     }
 
     /// How many topics it covered when it was opened.
@@ -190,6 +190,15 @@ impl Subscription {
         self.mailbox.end(error);
     }
 
+    pub(super) fn save_mark(&self) -> u64 {
+        self.engine.saver.save_mark()
+    }
+
+    pub(super) fn is_saved(&self, mark: u64) -> bool {
+        // In this order: groups of a name that is lost are not saved, and nobody notices.
+        self.engine.saver.is_saved(mark) && !self.stay.tenure.is_lost()
+    }
+
     /// Acks an event that the member brought along from another owner.
     pub(super) fn ack_brought(&self, held: &Held) {
         let group = match &self.place {
@@ -197,7 +206,7 @@ impl Subscription {
             Some(Place::Many(_, group)) => self.engine.find(&held.topic).and_then(|topic| topic.group(group)),
             None => None,
         };
-        group.into_iter().for_each(|group| group.ack_brought(self.id, held.seq, held.attempt));
+        group.into_iter().for_each(|group| group.ack_brought(self.id, held.seq, held.attempt, held.epoch));
     }
 
     fn set_paused(&self, paused: bool) {

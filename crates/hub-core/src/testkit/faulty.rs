@@ -4,14 +4,16 @@ use super::faulty_shared::FaultyShared;
 use crate::Millis;
 use crate::store::{
     Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, EventStore, Health, Image, ReadLimit,
-    SharedStore, StoreError, StoreResult,
+    Record, SharedStore, StoreError, StoreResult,
 };
 use futures_core::future::BoxFuture;
 use hub_proto::{Event, EventId, Key, TopicName};
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// What goes wrong with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,7 @@ pub enum Fault {
 
 type Script = Box<dyn FnMut(&str) -> Option<Fault> + Send>;
 type Witness = Box<dyn FnMut(&Arc<Event>) + Send>;
+type Refuse = Box<dyn FnMut(&Record) -> bool + Send>;
 type Say = Box<dyn FnMut() -> Health + Send>;
 
 /// A store in which a script decides, call by call, what goes wrong. Clones share the script.
@@ -40,6 +43,19 @@ pub struct FaultyStore {
     lost: Arc<AtomicUsize>,
     /// What it says about itself instead of what `inner` says.
     health: Arc<Mutex<Option<Say>>>,
+    /// How many commits it takes at once, whatever `inner` says.
+    lanes: Option<Option<usize>>,
+    held: Arc<HeldTopics>,
+    refuse: Arc<Mutex<Option<Refuse>>>,
+}
+
+/// Topics whose commits wait.
+#[derive(Default)]
+struct HeldTopics {
+    topics: Mutex<BTreeSet<TopicName>>,
+    /// Commits that wait.
+    waiting: AtomicUsize,
+    changed: Notify,
 }
 
 impl FaultyStore {
@@ -52,7 +68,58 @@ impl FaultyStore {
             witness: Arc::new(Mutex::new(witness)),
             lost: Arc::default(),
             health: Arc::default(),
+            lanes: None,
+            held: Arc::default(),
+            refuse: Arc::default(),
         }
+    }
+
+    /// The same, with so many [lanes](EventStore::lanes), whatever the one inside has.
+    #[must_use]
+    pub fn with_lanes(self, at_once: Option<usize>) -> Self {
+        Self { lanes: Some(at_once), ..self }
+    }
+
+    /// From now on commits with events of this topic wait for [`FaultyStore::release`], and take effect then.
+    pub fn hold(&self, topic: &TopicName) {
+        self.held.topics.lock().insert(topic.clone());
+    }
+
+    /// Commits of this topic wait no more.
+    pub fn release(&self, topic: &TopicName) {
+        self.held.topics.lock().remove(topic);
+        self.held.changed.notify_waiters();
+    }
+
+    /// Waits until so many commits wait for topics to be released.
+    pub async fn holds(&self, commits: usize) {
+        loop {
+            let changed = self.held.changed.notified();
+            if self.held.waiting.load(SeqCst) >= commits {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    async fn wait_for_release(&self, commit: &Commit) {
+        let is_held = || {
+            let held = self.held.topics.lock();
+            commit.events.iter().any(|draft| held.contains(draft.topic()))
+        };
+        if !is_held() {
+            return;
+        }
+        self.held.waiting.fetch_add(1, SeqCst);
+        self.held.changed.notify_waiters();
+        loop {
+            let changed = self.held.changed.notified();
+            if !is_held() {
+                break;
+            }
+            changed.await;
+        }
+        self.held.waiting.fetch_sub(1, SeqCst);
     }
 
     /// From now on `script` is asked about every call, by its name: `commit`, `load`, `read`, `bounds`, `seq_of`,
@@ -76,8 +143,33 @@ impl FaultyStore {
         *self.health.lock() = Some(Box::new(say));
     }
 
-    async fn commit_inner(&self, commit: Commit) -> Committed {
+    /// From now on records for which `refuse` says so are refused; the others of the same commit are not.
+    pub fn refuse_records(&self, refuse: impl FnMut(&Record) -> bool + Send + 'static) {
+        *self.refuse.lock() = Some(Box::new(refuse));
+    }
+
+    /// Takes out the records that are refused. Answers which ones.
+    fn refuse(&self, commit: &mut Commit) -> Vec<usize> {
+        let mut refused = Vec::new();
+        if let Some(refuse) = &mut *self.refuse.lock() {
+            refused = (0..commit.records.len()).filter(|&at| refuse(&commit.records[at])).collect();
+        }
+        for &at in refused.iter().rev() {
+            commit.records.remove(at);
+            if at < commit.epochs.len() {
+                commit.epochs.remove(at);
+            }
+        }
+        refused
+    }
+
+    async fn commit_inner(&self, mut commit: Commit) -> Committed {
+        self.wait_for_release(&commit).await;
+        let refused = self.refuse(&mut commit);
         let mut committed = self.inner.commit(commit).await;
+        for at in refused {
+            committed.records.insert(at, Err(failure("commit")));
+        }
         let mut witness = self.witness.lock();
         for appended in &committed.events {
             if let Ok(Appended::New { event, .. }) = appended {
@@ -96,6 +188,7 @@ impl FaultyStore {
     pub fn heal(&self) {
         self.script(|_| None);
         *self.health.lock() = None;
+        *self.refuse.lock() = None;
     }
 
     pub(super) fn fault(&self, call: &str) -> Option<Fault> {
@@ -154,8 +247,12 @@ impl EventStore for FaultyStore {
         }
     }
 
-    fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
-        self.inner.give_way()
+    fn lanes(&self) -> Option<usize> {
+        self.lanes.unwrap_or_else(|| self.inner.lanes())
+    }
+
+    fn give_way<'a>(&'a self, topic: &'a TopicName) -> Option<BoxFuture<'a, ()>> {
+        self.inner.give_way(topic)
     }
 
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {

@@ -91,16 +91,22 @@ impl OutboxStore for FaultyOutbox {
         self.inner.name()
     }
 
+    /// Told apart as `fresh` and `fresh_after`.
+    fn fresh<'a>(&'a self, after: Option<&'a Place>, limit: usize) -> BoxFuture<'a, StoreResult<Vec<Ready>>> {
+        let name = if after.is_some() { "fresh_after" } else { "fresh" };
+        let call = async move { self.inner.fresh(after, limit).await };
+        Box::pin(self.pass(name, Box::pin(call)))
+    }
+
     calls! {
         add(rows: Vec<NewRow>) -> ();
         due(limit: usize) -> Vec<Ready>;
-        fresh(after: Option<&'a Place>, limit: usize) -> Vec<Ready>;
         fresh_before(keys: &'a [(Arc<str>, Place)], limit: usize) -> Vec<Ready>;
         holding(keys: &'a [Arc<str>], of: Holding<'a>) -> Vec<Ready>;
         put_behind(ids: &'a [RowId]) -> ();
         release(keys: &'a [Arc<str>], limit: usize) -> ();
         keys_behind(after: Option<&'a str>, limit: usize) -> Vec<Arc<str>>;
-        claim(claim: &'a Claim, ids: &'a [RowId], lease: Millis) -> Vec<Row>;
+        claim(claim: &'a Claim, ids: &'a [RowId], lease: Millis, most_bytes: usize) -> Vec<Row>;
         renew(worker: &'a str, claims: RangeInclusive<u64>, lease: Millis) -> u64;
         settle(claim: &'a Claim, settled: &'a [Settled]) -> u64;
         requeue_expired() -> u64;
@@ -113,5 +119,9 @@ impl OutboxStore for FaultyOutbox {
         list(status: Option<RowStatus>, limit: usize) -> Vec<Shown>;
         show(id: &'a RowId) -> Option<Shown>;
         news() -> Woken;
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.inner.close()
     }
 }

@@ -83,6 +83,14 @@ impl Shared for FaultyShared {
         self.call("claim", move |shared| shared.claim(name, seen, me))
     }
 
+    fn renew<'a>(
+        &'a self,
+        names: &'a [&'a str],
+        me: HubId,
+    ) -> BoxFuture<'a, StoreResult<Vec<(String, u64)>>> {
+        self.call("renew", move |shared| shared.renew(names, me))
+    }
+
     fn set_edges<'a>(
         &'a self,
         name: &'a str,

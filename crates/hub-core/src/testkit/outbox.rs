@@ -38,6 +38,7 @@ macro_rules! outbox_list {
             fresh_rows_are_found_by_time_and_page_by_page,
             a_claimed_row_carries_what_was_written,
             a_row_is_claimed_once_however_many_try,
+            a_claim_has_no_more_bytes_than_were_asked_for_or_one_row,
             who_does_not_hold_a_row_settles_nothing,
             a_claim_that_has_run_out_is_due_and_cannot_be_settled,
             a_claim_that_is_renewed_does_not_run_out,
@@ -146,7 +147,7 @@ async fn add(outbox: &Outbox, rows: impl IntoIterator<Item = (u64, Option<&str>)
 /// Claims rows, and settles them all alike.
 async fn settle(outbox: &Outbox, rows: impl IntoIterator<Item = u64>, outcome: Outcome) {
     let (claim, ids) = (by("settler", 1), ids(rows));
-    assert_eq!(outbox.claim(&claim, &ids, LONG).await.unwrap().len(), ids.len());
+    assert_eq!(outbox.claim(&claim, &ids, LONG, usize::MAX).await.unwrap().len(), ids.len());
     let settled: Vec<_> = ids.into_iter().map(|id| Settled { id, outcome: outcome.clone() }).collect();
     assert_eq!(outbox.settle(&claim, &settled).await.unwrap(), settled.len() as u64);
 }
@@ -190,7 +191,7 @@ pub async fn a_claimed_row_carries_what_was_written(outbox: Outbox) {
         ..row(1, Some("order \"1\""))
     };
     outbox.add(vec![written, row(2, None)]).await.unwrap();
-    let mut rows = outbox.claim(&by("a", 1), &ids([1, 2]), LONG).await.unwrap();
+    let mut rows = outbox.claim(&by("a", 1), &ids([1, 2]), LONG, usize::MAX).await.unwrap();
     rows.sort_by_key(|row| row.place.at);
     let [first, second] = &rows[..] else { panic!("{rows:?}") };
     assert_eq!(first.key.as_deref(), Some("order \"1\""));
@@ -218,7 +219,7 @@ pub async fn a_row_is_claimed_once_however_many_try(outbox: Outbox) {
         let outbox = outbox.clone();
         tokio::spawn(async move {
             let claim = by(&format!("w{n}"), 1);
-            outbox.claim(&claim, &ids(0..60), LONG).await.unwrap()
+            outbox.claim(&claim, &ids(0..60), LONG, usize::MAX).await.unwrap()
         })
     });
     let mut all = Vec::new();
@@ -230,9 +231,25 @@ pub async fn a_row_is_claimed_once_however_many_try(outbox: Outbox) {
     assert!(outbox.due(100).await.unwrap().is_empty());
 }
 
+pub async fn a_claim_has_no_more_bytes_than_were_asked_for_or_one_row(outbox: Outbox) {
+    const KIB: usize = 1024;
+    let payload = Payload::of(&"x".repeat(10 * KIB - 2)).unwrap();
+    outbox.add((0..10).map(|n| NewRow { payload: payload.clone(), ..row(n, None) }).collect()).await.unwrap();
+    // What somebody else has takes no room.
+    outbox.claim(&by("b", 1), &ids([7]), LONG, usize::MAX).await.unwrap();
+    // The first ones as they were asked for. Some databases count what is beside the payload, too.
+    let asked = ids([7, 9, 3, 5, 1, 0]);
+    let rows = outbox.claim(&by("a", 1), &asked, LONG, 35 * KIB).await.unwrap();
+    assert_eq!(claimed(&rows), ids([3, 5, 9]));
+    let rows = outbox.claim(&by("a", 2), &asked, LONG, 1).await.unwrap();
+    assert_eq!(claimed(&rows), ids([1]), "one at least");
+    let rows = outbox.claim(&by("a", 3), &ids(0..10), LONG, usize::MAX).await.unwrap();
+    assert_eq!(claimed(&rows), ids([0, 2, 4, 6, 8]));
+}
+
 pub async fn who_does_not_hold_a_row_settles_nothing(outbox: Outbox) {
     add(&outbox, [(1, None), (2, None)]).await;
-    outbox.claim(&by("a", 7), &ids([1]), LONG).await.unwrap();
+    outbox.claim(&by("a", 7), &ids([1]), LONG, usize::MAX).await.unwrap();
     let sent = [
         Settled { id: id(1).into(), outcome: Outcome::Sent },
         Settled { id: id(2).into(), outcome: Outcome::Sent },
@@ -248,16 +265,16 @@ pub async fn who_does_not_hold_a_row_settles_nothing(outbox: Outbox) {
 
 pub async fn a_claim_that_has_run_out_is_due_and_cannot_be_settled(outbox: Outbox) {
     add(&outbox, [(1, Some("k")), (2, None)]).await;
-    outbox.claim(&by("b", 1), &ids([2]), LONG).await.unwrap();
+    outbox.claim(&by("b", 1), &ids([2]), LONG, usize::MAX).await.unwrap();
     assert_eq!(outbox.requeue_expired().await.unwrap(), 0);
-    outbox.claim(&by("a", 1), &ids([1]), LEASE).await.unwrap();
+    outbox.claim(&by("a", 1), &ids([1]), LEASE, usize::MAX).await.unwrap();
     tokio::time::sleep(Duration::from_millis(LEASE + 100)).await;
     let sent = [Settled { id: id(1).into(), outcome: Outcome::Sent }];
     assert_eq!(outbox.settle(&by("a", 1), &sent).await.unwrap(), 0, "nobody has it yet");
     assert_eq!(outbox.requeue_expired().await.unwrap(), 1);
     assert_eq!(outbox.settle(&by("a", 1), &sent).await.unwrap(), 0);
     assert_eq!(names(&due(&outbox, 1).await), ids([1]));
-    let again = outbox.claim(&by("b", 2), &ids([1]), LONG).await.unwrap();
+    let again = outbox.claim(&by("b", 2), &ids([1]), LONG, usize::MAX).await.unwrap();
     assert_eq!((again.len(), again[0].attempts, again[0].waited), (1, 0, true));
     assert_eq!(outbox.settle(&by("a", 1), &sent).await.unwrap(), 0, "somebody else has it");
     assert_eq!(outbox.settle(&by("b", 2), &sent).await.unwrap(), 1);
@@ -265,10 +282,10 @@ pub async fn a_claim_that_has_run_out_is_due_and_cannot_be_settled(outbox: Outbo
 
 pub async fn a_claim_that_is_renewed_does_not_run_out(outbox: Outbox) {
     add(&outbox, (1..=4).map(|n| (n, None))).await;
-    outbox.claim(&by("a", 1), &ids([1]), LEASE).await.unwrap();
-    outbox.claim(&by("a", 2), &ids([2]), LEASE).await.unwrap();
-    outbox.claim(&by("b", 1), &ids([3]), LEASE).await.unwrap();
-    outbox.claim(&by("a", 3), &ids([4]), LEASE).await.unwrap();
+    outbox.claim(&by("a", 1), &ids([1]), LEASE, usize::MAX).await.unwrap();
+    outbox.claim(&by("a", 2), &ids([2]), LEASE, usize::MAX).await.unwrap();
+    outbox.claim(&by("b", 1), &ids([3]), LEASE, usize::MAX).await.unwrap();
+    outbox.claim(&by("a", 3), &ids([4]), LEASE, usize::MAX).await.unwrap();
     assert_eq!(outbox.renew("a", 1..=2, LONG).await.unwrap(), 2);
     tokio::time::sleep(Duration::from_millis(LEASE + 100)).await;
     assert_eq!(outbox.requeue_expired().await.unwrap(), 2);
@@ -279,7 +296,7 @@ pub async fn a_claim_that_is_renewed_does_not_run_out(outbox: Outbox) {
 pub async fn what_has_failed_is_due_after_its_wait_and_counts_attempts(outbox: Outbox) {
     add(&outbox, [(1, Some("k")), (2, Some("l")), (3, None)]).await;
     let claim = by("a", 1);
-    outbox.claim(&claim, &ids([1, 2, 3]), LONG).await.unwrap();
+    outbox.claim(&claim, &ids([1, 2, 3]), LONG, usize::MAX).await.unwrap();
     let retry = |n, after, error: &str| Settled {
         id: id(n).into(),
         outcome: Outcome::Retry { after, error: error.into() },
@@ -292,8 +309,11 @@ pub async fn what_has_failed_is_due_after_its_wait_and_counts_attempts(outbox: O
     // The one that is due for longest is first.
     assert_eq!(names(&due(&outbox, 2).await), ids([3, 2]));
     assert!(outbox.fresh(None, 10).await.unwrap().is_empty());
-    assert!(outbox.claim(&by("a", 2), &ids([1]), LONG).await.unwrap().is_empty(), "it is not due");
-    let again = outbox.claim(&by("a", 2), &ids([2]), LONG).await.unwrap();
+    assert!(
+        outbox.claim(&by("a", 2), &ids([1]), LONG, usize::MAX).await.unwrap().is_empty(),
+        "it is not due"
+    );
+    let again = outbox.claim(&by("a", 2), &ids([2]), LONG, usize::MAX).await.unwrap();
     assert_eq!((again[0].attempts, again[0].waited), (1, true));
     let shown = outbox.show(&id(2).into()).await.unwrap().unwrap();
     assert_eq!((shown.status, shown.error.as_deref()), (RowStatus::Claimed, Some("it's \"quoted\" $1")));
@@ -303,7 +323,7 @@ pub async fn what_is_returned_is_due_at_once_and_counts_nothing(outbox: Outbox) 
     add(&outbox, [(1, Some("k")), (2, None)]).await;
     settle(&outbox, [1, 2], Outcome::Returned).await;
     assert_eq!(sorted(names(&due(&outbox, 2).await)), ids([1, 2]));
-    let again = outbox.claim(&by("a", 2), &ids([1, 2]), LONG).await.unwrap();
+    let again = outbox.claim(&by("a", 2), &ids([1, 2]), LONG, usize::MAX).await.unwrap();
     assert!(again.iter().all(|row| row.attempts == 0 && row.waited), "{again:?}");
 }
 
@@ -312,13 +332,13 @@ pub async fn a_parked_row_is_left_alone_until_it_is_retried(outbox: Outbox) {
     settle(&outbox, [1, 2], Outcome::Parked { error: "never".into() }).await;
     assert_eq!(names(&outbox.fresh(None, 10).await.unwrap()), ids([3]));
     assert!(outbox.due(10).await.unwrap().is_empty());
-    assert!(outbox.claim(&by("a", 1), &ids([1]), LONG).await.unwrap().is_empty());
+    assert!(outbox.claim(&by("a", 1), &ids([1]), LONG, usize::MAX).await.unwrap().is_empty());
     let shown = outbox.show(&id(1).into()).await.unwrap().unwrap();
     assert_eq!((shown.status, shown.attempts, shown.error.as_deref()), (RowStatus::Error, 1, Some("never")));
     assert_eq!(outbox.retry(Some(&ids([2, 3]))).await.unwrap(), 1, "only what is parked");
     assert_eq!(names(&due(&outbox, 1).await), ids([2]));
     assert_eq!(outbox.retry(None).await.unwrap(), 1);
-    let again = outbox.claim(&by("a", 1), &ids([1]), LONG).await.unwrap();
+    let again = outbox.claim(&by("a", 1), &ids([1]), LONG, usize::MAX).await.unwrap();
     assert_eq!((again[0].attempts, again[0].waited), (0, true));
 }
 
@@ -331,10 +351,10 @@ pub async fn rows_behind_others_are_released_in_their_order_and_so_many_at_once(
     settle(&outbox, [4, 5], Outcome::Behind).await;
     assert!(outbox.fresh(None, 10).await.unwrap().is_empty());
     assert!(outbox.due(10).await.unwrap().is_empty());
-    assert!(outbox.claim(&by("a", 1), &ids(0..9), LONG).await.unwrap().is_empty());
+    assert!(outbox.claim(&by("a", 1), &ids(0..9), LONG, usize::MAX).await.unwrap().is_empty());
     outbox.release(&keys(&["k"]), 5).await.unwrap();
     assert_eq!(sorted(names(&due(&outbox, 5).await)), ids(0..5));
-    let rows = outbox.claim(&by("a", 2), &ids(0..5), LONG).await.unwrap();
+    let rows = outbox.claim(&by("a", 2), &ids(0..5), LONG, usize::MAX).await.unwrap();
     assert!(rows.len() == 5 && rows.iter().all(|row| row.waited), "{rows:?}");
     outbox.release(&keys(&["k", "nobody's"]), 2).await.unwrap();
     assert_eq!(sorted(names(&due(&outbox, 2).await)), ids([5, 7]));
@@ -404,8 +424,8 @@ pub async fn those_hold_a_key_up_that_are_held_and_others_if_asked_for(outbox: O
     settle(&outbox, [2, 3], Outcome::Parked { error: "no".into() }).await;
     outbox.put_behind(&ids([5, 6])).await.unwrap();
     settle(&outbox, [7], Outcome::Retry { after: LONG, error: "later".into() }).await;
-    outbox.claim(&by("a", 1), &ids([0]), LONG).await.unwrap();
-    outbox.claim(&by("b", 1), &ids([1]), LONG).await.unwrap();
+    outbox.claim(&by("a", 1), &ids([0]), LONG, usize::MAX).await.unwrap();
+    outbox.claim(&by("b", 1), &ids([1]), LONG, usize::MAX).await.unwrap();
     settle(&outbox, [10], Outcome::Returned).await;
     assert_eq!(sorted(holding(of("a", false, false)).await), ids([1, 7]));
     assert_eq!(sorted(holding(of("b", false, false)).await), ids([0, 7]));
@@ -419,7 +439,7 @@ pub async fn those_hold_a_key_up_that_are_held_and_others_if_asked_for(outbox: O
 pub async fn what_dead_drainers_held_is_due(outbox: Outbox) {
     add(&outbox, (0..6).map(|n| (n, None))).await;
     for (at, worker) in ["a", "b", "c"].into_iter().enumerate() {
-        outbox.claim(&by(worker, 1), &ids([at as u64]), LONG).await.unwrap();
+        outbox.claim(&by(worker, 1), &ids([at as u64]), LONG, usize::MAX).await.unwrap();
     }
     assert_eq!(outbox.take_from(&["b".into(), "nobody".into()]).await.unwrap(), 1);
     assert_eq!(names(&due(&outbox, 1).await), ids([1]));
@@ -490,7 +510,7 @@ pub async fn counts_tell_how_it_stands(outbox: Outbox) {
 pub async fn rows_can_be_looked_at(outbox: Outbox) {
     outbox.add(vec![NewRow { ord: Some(4), ..row(2, Some("k")) }, row(1, None), row(3, None)]).await.unwrap();
     outbox.put_behind(&ids([2])).await.unwrap();
-    outbox.claim(&by("a", 1), &ids([3]), LONG).await.unwrap();
+    outbox.claim(&by("a", 1), &ids([3]), LONG, usize::MAX).await.unwrap();
     let all = outbox.list(None, 2).await.unwrap();
     assert_eq!(all.iter().map(|row| row.id.as_str().into()).collect::<Vec<RowId>>(), ids([1, 2]));
     assert_eq!((all[1].key.as_deref(), all[1].ord, all[1].behind), (Some("k"), Some(4), true));

@@ -2,6 +2,8 @@
 
 #[path = "cluster/deletion.rs"]
 mod deletion;
+#[path = "cluster/lapses.rs"]
+mod lapses;
 #[path = "cluster/moving.rs"]
 mod moving;
 #[path = "cluster/ownership.rs"]

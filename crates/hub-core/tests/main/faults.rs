@@ -113,6 +113,42 @@ async fn acks_are_saved_when_the_store_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_group_that_cannot_be_saved_does_not_keep_the_others_from_being_saved() {
+    let world = World::new().await;
+    world.fill("t", [1]).await;
+    // More than are saved with one commit.
+    let names: Vec<String> = (0..700).map(|n| format!("g{n}")).collect();
+    let mut subs = Vec::new();
+    for name in &names {
+        subs.push(world.bus.subscribe("t").group(name).from(Position::Earliest).open().await.unwrap());
+    }
+    world.store.refuse_records(|record| record.group().as_str() == "g0");
+    for sub in &mut subs {
+        consume(sub, 1).await;
+    }
+    assert_eq!(code(world.bus.flush().await), Code::Unavailable);
+    let world = world.crashed(subs).await;
+    for name in &names {
+        let floor = world.bus.get_cursor("t", name).await.unwrap().unwrap().seq;
+        assert_eq!(floor, u64::from(name != "g0"), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_could_not_be_saved_is_saved_later() {
+    let world = World::new().await;
+    world.fill("t", 1..=3).await;
+    let mut sub = world.bus.subscribe("t").group("g").from(Position::Earliest).open().await.unwrap();
+    world.store.refuse_records(|_| true);
+    consume(&mut sub, 2).await;
+    assert_eq!(code(world.bus.flush().await), Code::Unavailable);
+    world.store.heal();
+    world.clock.advance(1_000).await;
+    let world = world.crashed(sub).await;
+    assert_eq!(world.floor("t").await, 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_save_whose_answer_was_lost_does_no_harm() {
     let world = World::new().await;
     world.fill("t", 1..=4).await;

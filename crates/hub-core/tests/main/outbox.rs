@@ -1,5 +1,7 @@
 //! Draining an outbox into a bus: order, fences, failures.
 
+#[path = "outbox/bounds.rs"]
+mod bounds;
 #[path = "outbox/failures.rs"]
 mod failures;
 #[path = "outbox/random.rs"]
@@ -63,9 +65,56 @@ impl Publisher for Hub {
             }
         })
     }
+
+    /// As the bus does it, up to the first event that meets with something.
+    fn publish_in_order(
+        &self,
+        events: Vec<NewEvent>,
+    ) -> Pin<Box<dyn Future<Output = Vec<Result<()>>> + Send>> {
+        let (taken, slow, stopped) = self.split(events);
+        let bus = self.bus.clone();
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(slow)).await;
+            let count = taken.len();
+            let mut answers = Publisher::publish_in_order(&bus, taken).await;
+            if let Some((answer, event)) = stopped
+                && answers.iter().filter(|answer| answer.is_ok()).count() == count
+            {
+                answers.push(match answer {
+                    Answer::Refuse(code) => Err(Error::new(code, "on purpose")),
+                    _ => match bus.send(event).await {
+                        Ok(_) => Err(Error::unavailable("lost on purpose")),
+                        Err(error) => Err(error),
+                    },
+                });
+            }
+            answers
+        })
+    }
+
+    fn is_available(&self) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+        let is_available = self.script.lock().is_none();
+        Box::pin(async move { is_available })
+    }
 }
 
 impl Hub {
+    /// Events that the hub takes, and what it says to the first one that it does not take as it should.
+    fn split(&self, events: Vec<NewEvent>) -> (Vec<NewEvent>, u64, Option<(Answer, NewEvent)>) {
+        let (mut taken, mut slow) = (Vec::new(), 0);
+        for event in events {
+            match self.script.lock().as_mut().and_then(|script| script(&event)) {
+                None => taken.push(event),
+                Some(Answer::Slow(millis)) => {
+                    slow = millis.max(slow);
+                    taken.push(event);
+                }
+                Some(answer) => return (taken, slow, Some((answer, event))),
+            }
+        }
+        (taken, slow, None)
+    }
+
     fn script(&self, script: impl FnMut(&NewEvent) -> Option<Answer> + Send + 'static) {
         *self.script.lock() = Some(Box::new(script));
     }
@@ -262,7 +311,7 @@ async fn others_rows_do_not_hide_ones_own() {
     let world = World::new().await;
     // One that is there, has its part of the slots, and gets nowhere.
     let stuck = world.drain("a");
-    stuck.hub.script(|_| Some(Answer::Refuse(Code::Unavailable)));
+    stuck.hub.script(|_| Some(Answer::Slow(1_000 * LEASE)));
     let drainer = world.drain("b");
     tokio::time::sleep(Duration::from_millis(2 * LEASE)).await;
     let keys: Vec<String> = (0..200).map(|n| format!("key-{n}")).collect();

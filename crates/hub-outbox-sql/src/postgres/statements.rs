@@ -167,15 +167,16 @@ impl Statements {
             keys_behind: keys_behind(">= ''").into(),
             keys_behind_after: keys_behind("> $2").into(),
             claim: format!(
-                "{} RETURNING t.id, t.key, t.ord, t.ts, t.topic, t.payload::text AS payload, \
-                 t.headers::text AS headers, t.attempts, t.next_at IS NOT NULL AS waited",
-                change(
-                    &format!("{named} AND {claimable}"),
-                    &format!(
-                        "status = 'claimed', stage = 'held', claimed_by = $2, claim = $3, \
-                         lease_until = clock_timestamp() + $4 * {MILLISECOND}"
-                    ),
-                )
+                "WITH picked AS MATERIALIZED (SELECT t.id, a.n, octet_length(t.payload::text) AS bytes \
+                 FROM unnest($1::uuid[]) WITH ORDINALITY AS a (id, n) JOIN {t} AS t ON t.id = a.id \
+                 WHERE {claimable} FOR UPDATE OF t SKIP LOCKED), \
+                 added AS (SELECT id, row_number() OVER (ORDER BY n) AS n, sum(bytes) OVER (ORDER BY n) AS bytes \
+                 FROM picked) \
+                 UPDATE {t} AS t SET status = 'claimed', stage = 'held', claimed_by = $2, claim = $3, \
+                 lease_until = clock_timestamp() + $4 * {MILLISECOND} \
+                 WHERE t.id = ANY (ARRAY (SELECT id FROM added WHERE n = 1 OR bytes <= $5)) \
+                 RETURNING t.id, t.key, t.ord, t.ts, t.topic, t.payload::text AS payload, \
+                 t.headers::text AS headers, t.attempts, t.next_at IS NOT NULL AS waited"
             )
             .into(),
             renew: change(

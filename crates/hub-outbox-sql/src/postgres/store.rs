@@ -149,13 +149,15 @@ impl OutboxStore for PostgresOutbox {
         claim: &'a Claim,
         ids: &'a [RowId],
         lease: Millis,
+        most_bytes: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Row>>> {
         Box::pin(async move {
             let query = ask(&self.statements.claim)
                 .bind(uuids(ids))
                 .bind(&*claim.worker)
                 .bind(number_of(claim))
-                .bind(span(lease));
+                .bind(span(lease))
+                .bind(count(most_bytes));
             read(&self.db.rows(query).await?, claimed)
         })
     }

@@ -23,8 +23,8 @@ const READERS: u32 = 4;
 pub struct Db {
     /// Nothing can be written through them.
     readers: SqlitePool,
-    /// What drainers write. It is not synced before a checkpoint: what a power loss takes of it is done again, and an event
-    /// that is published again is the same one.
+    /// What drainers write. Claims are synced ([`Db::change_synced`]); the rest is not before a checkpoint: what a power loss
+    /// takes of it is done again, and an event that is published again is the same one.
     writer: SqlitePool,
     /// What services write: synced, before they are told.
     pub adder: SqlitePool,
@@ -99,9 +99,18 @@ impl Db {
         within(self.limit, query.fetch_all(&self.readers)).await
     }
 
-    /// Rows that are changed, and answered.
-    pub async fn change(&self, query: SqliteQuery<'_>) -> StoreResult<Vec<SqliteRow>> {
-        within(self.limit, query.fetch_all(&self.writer)).await.map_err(Into::into)
+    /// Rows that are changed, and answered once they are on the disk. So is everything that anybody committed before: it
+    /// comes before them in the log, and services need not sync what they commit.
+    pub async fn change_synced(&self, query: SqliteQuery<'_>) -> StoreResult<Vec<SqliteRow>> {
+        let changed = within(self.limit, async {
+            let mut connection = self.writer.acquire().await?;
+            // If this is cut off in the middle, more is synced than has to be, until the next time.
+            sqlx::query("PRAGMA synchronous = FULL").execute(&mut *connection).await?;
+            let rows = query.fetch_all(&mut *connection).await?;
+            sqlx::query("PRAGMA synchronous = NORMAL").execute(&mut *connection).await?;
+            Ok::<_, sqlx::Error>(rows)
+        });
+        changed.await.map_err(Into::into)
     }
 
     /// How many rows are changed.

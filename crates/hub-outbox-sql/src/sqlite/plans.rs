@@ -65,7 +65,8 @@ async fn check(connection: &mut SqliteConnection) {
         assert!(!steps.iter().any(|step| is_scan(&step)), "{name}: {steps:?}");
         assert!(steps.iter().any(|step| step.contains(range)), "{name} does not use {range}: {steps:?}");
         let sorts = steps.iter().any(|step| step.contains("TEMP B-TREE"));
-        assert!(!sorts || name == "list", "{name}: {steps:?}");
+        // What is sorted for a claim are the rows that it names.
+        assert!(!sorts || ["list", "claim"].contains(&name), "{name}: {steps:?}");
     }
 }
 

@@ -133,9 +133,13 @@ impl Statements {
             .into(),
             keys_behind: keys_behind(">= ''").into(),
             keys_behind_after: keys_behind("> ?2").into(),
+            // Sizes are known without reading what is large.
             claim: format!(
-                "UPDATE {t} SET status = 'claimed', stage = 'held', claimed_by = ?2, claim = ?3, \
-                 lease_until = {NOW} + ?4 WHERE {named} AND {claimable} \
+                "WITH free AS (SELECT o.id, row_number() OVER (ORDER BY k.key) AS n, \
+                 sum(octet_length(o.payload)) OVER (ORDER BY k.key) AS bytes \
+                 FROM json_each(?1) AS k CROSS JOIN {t} AS o ON o.id = k.value WHERE {claimable}) \
+                 UPDATE {t} SET status = 'claimed', stage = 'held', claimed_by = ?2, claim = ?3, \
+                 lease_until = {NOW} + ?4 WHERE id IN (SELECT id FROM free WHERE n = 1 OR bytes <= ?5) \
                  RETURNING {READY}, CAST(topic AS TEXT) AS topic, CAST(payload AS BLOB) AS payload, \
                  CAST(headers AS BLOB) AS headers, CAST(attempts AS INTEGER) AS attempts, \
                  next_at IS NOT NULL AS waited"

@@ -152,14 +152,16 @@ impl OutboxStore for SqliteOutbox {
         claim: &'a Claim,
         ids: &'a [RowId],
         lease: Millis,
+        most_bytes: usize,
     ) -> BoxFuture<'a, StoreResult<Vec<Row>>> {
         Box::pin(async move {
             let query = ask(&self.statements.claim)
                 .bind(names(ids))
                 .bind(&*claim.worker)
                 .bind(number_of(claim))
-                .bind(span(lease));
-            read(&self.db.change(query).await?, claimed)
+                .bind(span(lease))
+                .bind(count(most_bytes));
+            read(&self.db.change_synced(query).await?, claimed)
         })
     }
 

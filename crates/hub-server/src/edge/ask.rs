@@ -116,8 +116,11 @@ pub(super) fn position(position: Position) -> hub_client::Position {
 /// Events as hubs tell each other of them.
 pub(super) fn events(held: &[hub_core::Held]) -> Value {
     let event = |held: &hub_core::Held| {
-        let hub_core::Held { topic, id, seq, attempt, left } = held;
+        let hub_core::Held { topic, id, seq, attempt, epoch, left } = held;
         let mut event = json!({"topic": topic.as_str(), "id": id, "seq": seq, "attempt": attempt});
+        if *epoch > 0 {
+            event["epoch"] = json!(epoch);
+        }
         if let Some(left) = left {
             event["left_ms"] = json!(left);
         }

@@ -5,7 +5,7 @@ use super::hand::Hand;
 use super::link::Trouble;
 use super::moving::{Moving, Word};
 use super::remote::Remote;
-use super::settled::Settled;
+use super::settled::{SaveMarks, Settled};
 use super::{Ask, Counted};
 use crate::Hub;
 use crate::acl::Policy;
@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// A hub that is told of a member's end has so long to take note.
 const GOODBYE: Duration = Duration::from_secs(3);
 
+/// How often a member that is served here looks which of its acks are saved.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// On the way from another hub, in milliseconds.
 const A_MOMENT: Millis = 50;
 
@@ -35,6 +38,8 @@ pub(crate) struct Member {
     roving: Option<Box<Roving>>,
     /// Of another hub's member: how it is found when its connection was lost.
     seat: Option<Seat>,
+    /// Of one that is served here: which of its acks are saved.
+    marks: SaveMarks,
 }
 
 enum Place {
@@ -53,6 +58,8 @@ pub(super) struct Roving {
     pub id: Uuid,
     pub ask: Arc<Ask>,
     pub settled: Settled,
+    /// When it was looked which of them are saved.
+    pub looked: Instant,
     pub counted: Counted,
     /// The user wants nothing for now.
     pub resting: bool,
@@ -63,6 +70,8 @@ pub(crate) struct Given {
     pub event: Arc<Event>,
     pub attempt: u32,
     pub max_attempts: u32,
+    /// The group's epoch.
+    pub epoch: u64,
     /// What is left of its time to be acked.
     pub left: Millis,
 }
@@ -87,25 +96,29 @@ impl Member {
         let counted = hub.edge().count(&ask.group);
         let ask = Arc::new(ask);
         let settled = Settled::default();
-        let mut roving =
-            Box::new(Roving { hub, me, id: Uuid::now_v7(), ask, settled, counted, resting: false });
+        let (id, looked) = (Uuid::now_v7(), Instant::now());
+        let mut roving = Box::new(Roving { hub, me, id, ask, settled, looked, counted, resting: false });
         let mut moving = Moving::new(&roving, Hand::default(), None, Some(policy));
         let opening = std::future::poll_fn(|context| moving.poll(&mut roving, context));
         let opened = tokio::time::timeout(PATIENCE, opening).await;
         let opened = opened.map_err(|_| moving.gave_up())??;
-        let mut member = Self { place: Place::Nowhere, roving: Some(roving), seat: None };
+        let mut member = Self::new(Place::Nowhere, Some(roving), None);
         member.arrive(moving, opened);
         Ok(member)
     }
 
     /// One that stays: of a hub that is alone, or of another hub, which looks for the next owner itself.
     pub fn here(feed: ById) -> Self {
-        Self { place: Place::Here(Box::new(feed)), roving: None, seat: None }
+        Self::new(Place::Here(Box::new(feed)), None, None)
     }
 
     /// One of another hub, which can come back to it after its connection was lost.
     pub fn of_hub(feed: Box<ById>, seat: Seat) -> Self {
-        Self { place: Place::Here(feed), roving: None, seat: Some(seat) }
+        Self::new(Place::Here(feed), None, Some(seat))
+    }
+
+    fn new(place: Place, roving: Option<Box<Roving>>, seat: Option<Seat>) -> Self {
+        Self { place, roving, seat, marks: SaveMarks::default() }
     }
 
     /// How many topics it covered when it was opened; one if another hub serves it.
@@ -128,6 +141,7 @@ impl Member {
                             event: handed.event,
                             attempt: handed.attempt,
                             max_attempts: handed.max_attempts,
+                            epoch: handed.epoch,
                             left: ack_timeout,
                         };
                         return Poll::Ready(Ok(given));
@@ -140,6 +154,7 @@ impl Member {
                             event: came.event,
                             attempt: came.attempt,
                             max_attempts: came.max_attempts,
+                            epoch: came.epoch,
                             // What it took to come here is not worth a word.
                             left: if came.left + A_MOMENT >= ack_timeout { ack_timeout } else { came.left },
                         };
@@ -201,7 +216,8 @@ impl Member {
     /// Leaves the place where it is, with what the user has in hand.
     fn set_out(&mut self, why: &str) {
         let Some(roving) = &mut self.roving else { return };
-        roving.settled.wait();
+        // What they stand for is saved here, or not: the next owner says what it has saved.
+        self.marks = SaveMarks::default();
         let (topic, group) = (&roving.ask.name.topic, &roving.ask.group);
         tracing::debug!(%topic, %group, %why, "a member looks for the owner of its group");
         let (mut hand, from) = match std::mem::replace(&mut self.place, Place::Nowhere) {
@@ -237,7 +253,6 @@ impl Member {
     /// Goes on at the owner, and says there what the user said on the way.
     fn arrive(&mut self, moving: Moving, opened: Opened) {
         let Some(roving) = &mut self.roving else { return };
-        roving.settled.told();
         let Moving { mut hand, from, words, was_resting, .. } = moving;
         self.place = match opened {
             Opened::Here(feed) => {
@@ -250,8 +265,8 @@ impl Member {
                 hand.arrive((from != Some(owner)).then_some(anew));
                 let gone = Box::pin(roving.hub.bus().gone(owner));
                 let (bytes, resting) = (roving.ask.bytes, roving.resting);
-                let mut remote =
-                    Remote::new((owner, gone), (connection, deliveries), hand, bytes, was_resting);
+                let (link, tracker) = ((connection, deliveries), roving.hub.sessions().clone());
+                let mut remote = Remote::new((owner, gone), link, hand, bytes, was_resting, tracker);
                 remote.rest(resting);
                 Place::There(Box::new(remote))
             }
@@ -262,6 +277,12 @@ impl Member {
                 Place::There(remote) => remote.repeat(id, word),
                 Place::Moving(_) | Place::Nowhere => {}
             }
+        }
+        // The owner has heard of all of them by now.
+        if let Place::There(remote) = &self.place
+            && !roving.settled.is_empty()
+        {
+            remote.acked(roving.settled.last());
         }
     }
 
@@ -308,10 +329,20 @@ impl Member {
                 (Place::Moving(moving), _) => Some(moving.say(id, attempt, Word::Ack(attempt))?),
                 (Place::Nowhere, _) => None,
             };
-            if let (Some(held), Some(roving)) = (acked, &mut self.roving) {
-                roving.settled.push(held);
-            }
+            self.keep_ack(acked);
             return Ok(());
+        }
+    }
+
+    /// Keeps what was acked until it is saved.
+    fn keep_ack(&mut self, acked: Option<Held>) {
+        let (Some(held), Some(roving)) = (acked, &mut self.roving) else { return };
+        let number = roving.settled.push(held);
+        if let Place::There(remote) = &self.place {
+            remote.acked(number);
+        }
+        if roving.looked.elapsed() >= LOOK_EVERY {
+            self.tidy();
         }
     }
 
@@ -389,10 +420,23 @@ impl Member {
         }
     }
 
-    /// Forgets acks that are saved by now. For a member that has been quiet.
+    /// Forgets acks that are saved by now.
     pub fn tidy(&mut self) {
-        if let Some(roving) = &mut self.roving {
-            roving.settled.forget(Instant::now());
+        let Some(roving) = self.roving.as_mut().filter(|roving| !roving.settled.is_empty()) else { return };
+        roving.looked = Instant::now();
+        let saved = match &self.place {
+            Place::Here(feed) => self.marks.ask(roving.settled.last(), feed),
+            Place::There(remote) => remote.saved(),
+            Place::Moving(_) | Place::Nowhere => 0,
+        };
+        roving.settled.saved(saved);
+    }
+
+    /// Of another hub's member: everything up to its ack `number` was said by now. Answers up to which one all is saved.
+    pub fn saved(&mut self, number: u64) -> u64 {
+        match &self.place {
+            Place::Here(feed) => self.marks.ask(number, feed),
+            Place::There(_) | Place::Moving(_) | Place::Nowhere => 0,
         }
     }
 
@@ -443,7 +487,7 @@ impl Member {
     fn follow(mut self) {
         let (Place::Moving(moving), Some(roving)) = (&self.place, &mut self.roving) else { return };
         let hub = roving.hub.clone();
-        if roving.settled.list().is_empty() && moving.words.is_empty() || hub.draining().is_cancelled() {
+        if roving.settled.is_empty() && moving.words.is_empty() || hub.draining().is_cancelled() {
             return;
         }
         let draining = hub.draining().clone().cancelled_owned();
@@ -481,10 +525,9 @@ impl Member {
 /// and hears again what the user `held`: that was delivered.
 async fn goodbye(leaving: impl Future<Output = bool>, held: Vec<Held>, roving: Option<Box<Roving>>) {
     let told = tokio::time::timeout(GOODBYE, leaving).await.unwrap_or(false);
-    if let Some(mut roving) = roving.filter(|_| !told) {
-        roving.settled.wait();
+    if let Some(roving) = roving.filter(|_| !told) {
         let moving = Box::new(Moving::new(&roving, Hand::of(held), None, None));
-        Member { place: Place::Moving(moving), roving: Some(roving), seat: None }.follow();
+        Member::new(Place::Moving(moving), Some(roving), None).follow();
     }
 }
 

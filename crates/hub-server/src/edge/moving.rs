@@ -119,7 +119,7 @@ impl Moving {
     }
 
     /// What the next owner has to know, as of now.
-    fn luggage(&mut self, roving: &mut Roving) -> Luggage {
+    fn luggage(&self, roving: &Roving) -> Luggage {
         let mut held = self.hand.list(roving.ask.ack_timeout);
         // Those are settled; the ones that were nacked are handed back when the owner knows who has them.
         held.retain(|held| !matches!(self.words.get(&held.id), Some(Word::Ack(_))));

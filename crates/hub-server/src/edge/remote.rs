@@ -4,6 +4,7 @@
 //! end of the subscription have to be seen. A user that is slow has the owner pause, and what waits for it too long is
 //! returned as never delivered, so nothing counts against an event that nobody saw.
 
+use super::confirm::Confirmer;
 use super::hand::Hand;
 use super::link::Trouble;
 use super::moving::Word;
@@ -20,6 +21,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
 /// When the connection has no room, it is tried again after this.
 const RETRY: Duration = Duration::from_millis(5);
@@ -47,6 +49,7 @@ pub(super) struct Remote {
     /// What could not be said yet, in its order.
     unsaid: VecDeque<(&'static str, Value)>,
     timer: Option<Pin<Box<Sleep>>>,
+    confirmer: Confirmer,
     /// Ends with this member: whoever waits for an answer need not wait any longer.
     over: CancellationToken,
     _over: DropGuard,
@@ -57,6 +60,7 @@ pub(super) struct Came {
     pub event: Arc<Event>,
     pub attempt: u32,
     pub max_attempts: u32,
+    pub epoch: u64,
     /// What is left of its time.
     pub left: Millis,
 }
@@ -68,10 +72,13 @@ impl Remote {
         hand: Hand,
         most_bytes: usize,
         resting: bool,
+        tracker: TaskTracker,
     ) -> Self {
         let over = CancellationToken::new();
+        let name = deliveries.name().clone();
         Self {
-            name: deliveries.name().clone(),
+            confirmer: Confirmer::new(tracker, connection.clone(), name.clone(), over.clone()),
+            name,
             deliveries,
             connection,
             owner,
@@ -110,10 +117,10 @@ impl Remote {
                 continue;
             }
             self.hand.add(held(&delivered), until);
-            let Delivered { event, attempt, max_attempts, .. } = delivered;
+            let Delivered { event, attempt, max_attempts, epoch, .. } = delivered;
             let left = until.duration_since(now).as_millis();
             let left = Millis::try_from(left).unwrap_or(Millis::MAX).max(1);
-            return Poll::Ready(Ok(Came { event: Arc::new(event), attempt, max_attempts, left }));
+            return Poll::Ready(Ok(Came { event: Arc::new(event), attempt, max_attempts, epoch, left }));
         }
         Poll::Pending
     }
@@ -269,6 +276,16 @@ impl Remote {
         Ok(held)
     }
 
+    /// An ack with this number was said, here or on the way here.
+    pub fn acked(&self, number: u64) {
+        self.confirmer.sent(number);
+    }
+
+    /// All acks up to this number are saved.
+    pub fn saved(&self) -> u64 {
+        self.confirmer.saved()
+    }
+
     pub fn nack(
         &mut self,
         id: EventId,
@@ -364,6 +381,6 @@ impl Remote {
 }
 
 fn held(delivered: &Delivered) -> Held {
-    let Delivered { event, attempt, .. } = delivered;
-    Held { topic: event.topic().clone(), id: event.id(), seq: event.seq(), attempt: *attempt, left: None }
+    let &Delivered { ref event, attempt, epoch, .. } = delivered;
+    Held { topic: event.topic().clone(), id: event.id(), seq: event.seq(), attempt, epoch, left: None }
 }

@@ -1,62 +1,72 @@
-//! What was acked lately. The owner may be gone before it has saved that; the next one hears of it.
+//! What a user acked and no owner is known to have saved. The owner may be gone before it has; the next one hears of it.
 
-use hub_core::Held;
+use hub_core::{ById, Held};
 use std::collections::VecDeque;
-use std::time::Duration;
-use tokio::time::Instant;
 
-/// For so long. An owner saves within 200 ms; one that cannot is found dead after about five seconds.
-const KEPT: Duration = Duration::from_secs(6);
-/// So many, which is as many as a member may have in hand; of more the oldest are forgotten, and may come again.
-const MOST: usize = 100_000;
+/// Acks that are kept: as many as a member may have in hand. Of more the oldest are forgotten, and may come again.
+const MOST_ACKS: usize = 100_000;
+/// Marks that are kept. A store that takes no saves for long leaves the newest in the place of the one before.
+const MOST_MARKS: usize = 8;
 
-/// See the module.
+/// See the module. Acks are numbered in their order, from 1.
 #[derive(Default)]
 pub(super) struct Settled {
-    acks: VecDeque<(Instant, Held)>,
-    /// There is no owner to tell: nothing is forgotten until there is one.
-    waits: bool,
+    acks: VecDeque<Held>,
+    /// The number of the newest.
+    last: u64,
 }
 
 impl Settled {
-    pub fn push(&mut self, held: Held) {
-        let now = Instant::now();
-        self.forget(now);
-        if self.acks.len() >= MOST {
+    /// Keeps an ack; answers its number.
+    pub fn push(&mut self, held: Held) -> u64 {
+        if self.acks.len() >= MOST_ACKS {
             self.acks.pop_front();
         }
-        self.acks.push_back((now, held));
+        self.acks.push_back(held);
+        self.last += 1;
+        self.last
     }
 
-    /// The owner is gone, and may not have saved what is here.
-    pub fn wait(&mut self) {
-        self.forget(Instant::now());
-        self.waits = true;
+    /// The number of the newest ack there ever was.
+    pub fn last(&self) -> u64 {
+        self.last
     }
 
-    /// An owner has been told; it saves that as any ack.
-    pub fn told(&mut self) {
-        let now = Instant::now();
-        self.waits = false;
-        self.acks.iter_mut().for_each(|(at, _)| *at = now);
+    pub fn is_empty(&self) -> bool {
+        self.acks.is_empty()
     }
 
-    /// Forgets what has been saved by now.
-    pub fn forget(&mut self, now: Instant) {
-        if self.waits {
-            return;
-        }
-        while self.acks.front().is_some_and(|(at, _)| now.duration_since(*at) > KEPT) {
-            self.acks.pop_front();
-        }
+    /// Everything up to this number is saved.
+    pub fn saved(&mut self, upto: u64) {
+        let unsaved = usize::try_from(self.last.saturating_sub(upto)).unwrap_or(usize::MAX);
+        self.acks.drain(..self.acks.len().saturating_sub(unsaved));
         if self.acks.is_empty() {
             self.acks.shrink_to(64);
         }
     }
 
-    pub fn list(&mut self) -> Vec<Held> {
-        self.forget(Instant::now());
-        self.acks.iter().map(|(_, held)| held.clone()).collect()
+    pub fn list(&self) -> Vec<Held> {
+        self.acks.iter().cloned().collect()
+    }
+}
+
+/// Which acks of a member are saved, at the hub that serves it: numbers, and the marks that stand for them.
+#[derive(Default)]
+pub(super) struct SaveMarks(VecDeque<(u64, u64)>);
+
+impl SaveMarks {
+    /// Everything up to the ack `number` was said by now. Answers up to which number all is known to be saved that was not known
+    /// to be before; 0 if none is.
+    pub fn ask(&mut self, number: u64, feed: &ById) -> u64 {
+        if self.0.len() >= MOST_MARKS {
+            self.0.pop_back();
+        }
+        self.0.push_back((number, feed.save_mark()));
+        let mut saved = 0;
+        while let Some((number, _)) = self.0.pop_front_if(|(_, mark)| feed.is_saved(*mark)) {
+            saved = number;
+        }
+        saved
     }
 }
 
@@ -67,31 +77,32 @@ mod tests {
 
     fn held(seq: u64) -> Held {
         let id = EventId::derived(&[&seq.to_be_bytes()]);
-        Held { topic: "t".parse().expect("a name"), id, seq, attempt: 1, left: None }
+        Held { topic: "t".parse().expect("a name"), id, seq, attempt: 1, epoch: 0, left: None }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn an_ack_is_kept_until_its_owner_has_saved_it() {
+    #[test]
+    fn an_ack_is_kept_until_it_is_saved() {
         let mut settled = Settled::default();
-        settled.push(held(1));
-        tokio::time::sleep(KEPT / 2).await;
-        settled.push(held(2));
-        tokio::time::sleep(KEPT / 2 + Duration::from_millis(1)).await;
+        assert_eq!([settled.push(held(7)), settled.push(held(5)), settled.push(held(9))], [1, 2, 3]);
+        settled.saved(0);
+        assert_eq!(settled.list(), [held(7), held(5), held(9)]);
+        settled.saved(2);
+        settled.saved(1);
+        assert_eq!(settled.list(), [held(9)]);
+        settled.saved(3);
+        assert!(settled.is_empty());
+        assert_eq!(settled.push(held(2)), 4, "numbers are not given twice");
         assert_eq!(settled.list(), [held(2)]);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn nothing_is_forgotten_while_there_is_no_owner() {
+    #[test]
+    fn acks_that_nobody_saves_are_bounded() {
         let mut settled = Settled::default();
-        settled.push(held(1));
-        settled.wait();
-        settled.push(held(2));
-        tokio::time::sleep(KEPT * 10).await;
-        assert_eq!(settled.list(), [held(1), held(2)]);
-        settled.told();
-        tokio::time::sleep(KEPT / 2).await;
-        assert_eq!(settled.list(), [held(1), held(2)], "the next owner has to save them, too");
-        tokio::time::sleep(KEPT).await;
-        assert_eq!(settled.list(), []);
+        for seq in 0..MOST_ACKS as u64 + 10 {
+            settled.push(held(seq));
+        }
+        assert_eq!((settled.list().len(), settled.list()[0].seq), (MOST_ACKS, 10));
+        settled.saved(settled.last() - 1);
+        assert_eq!(settled.list().len(), 1);
     }
 }

@@ -232,7 +232,7 @@ impl Writer {
 const NOT_TEXT: &str = r#"{"op":"ERR","code":"internal","msg":"a frame could not be written"}"#;
 
 /// The most bytes around an event.
-const CONTEXT: usize = 128;
+const CONTEXT: usize = 160;
 
 /// What the frames of one subscription begin with.
 #[derive(Debug)]
@@ -263,21 +263,28 @@ pub(crate) struct Lease {
     pub max_attempts: u32,
     /// Milliseconds.
     pub left: Millis,
+    /// The group's epoch.
+    pub epoch: u64,
 }
 
 impl Lease {
     pub fn of(given: &Given) -> Self {
-        Self { attempt: given.attempt, max_attempts: given.max_attempts, left: given.left }
+        let &Given { attempt, max_attempts, left, epoch, .. } = given;
+        Self { attempt, max_attempts, left, epoch }
     }
 }
 
 fn put_event(text: &mut BytesMut, event: &Event, lease: Option<Lease>) {
     text.put_slice(event.json());
-    if let Some(Lease { attempt, max_attempts, left }) = lease {
+    if let Some(Lease { attempt, max_attempts, left, epoch }) = lease {
         text.put_slice(b",\"ctx\":{\"attempt\":");
         number(text, attempt.into());
         field(text, "maxAttempts", max_attempts.into());
         field(text, "ack_deadline_ms", left);
+        // Most groups were never placed anew.
+        if epoch > 0 {
+            field(text, "epoch", epoch);
+        }
         text.put_u8(b'}');
     }
 }

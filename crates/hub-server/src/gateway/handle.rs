@@ -607,7 +607,7 @@ fn no_room() -> Error {
     Error::unavailable("the store does not keep up: the event was not stored, try again later")
 }
 
-fn not_subscribed(name: &Name) -> Error {
+pub(super) fn not_subscribed(name: &Name) -> Error {
     let msg = format!("this connection has no subscription to {}{}", shown(&name.topic), of_group(name));
     Error::new(Code::NotSubscribed, msg)
 }

@@ -1,9 +1,10 @@
 //! The owner's side of members that are connected to other hubs.
 
+use super::handle::not_subscribed;
 use super::request::{BROUGHT, Brought, Corr, Ids, Name, PeerRequest, Request};
 use super::room::{Guest, Room};
 use super::session::{Done, Session};
-use super::subscriptions::Feed;
+use super::subscriptions::{Feed, Subscription};
 use crate::auth::Secret;
 use crate::auth::cluster::is_hubs;
 use crate::edge::{Act, Ask, Member, act_here};
@@ -126,12 +127,23 @@ impl Session {
                     self.ok(&corr);
                 }
             }
+            PeerRequest::Saved(of, number) => self.say_saved(&corr, &of, number),
             PeerRequest::List(name) => self.list(corr, name),
             PeerRequest::Seek(name, to) => self.act_for_hub(corr, name, move |name| seek(&name, to)),
             PeerRequest::Delete(name, is_list) => self.act_for_hub(corr, name, move |name| {
                 Ok(if is_list { Act::DeleteList(name.topic) } else { Act::Delete(name.topic) })
             }),
         }
+    }
+
+    /// Answers which acks of a member are saved. It is asked for again, so nothing waits here.
+    fn say_saved(&mut self, corr: &Corr, of: &Name, number: u64) {
+        let saved = match self.subscriptions.named(of) {
+            Some((_, Subscription { feed: Feed::Group(feed), .. })) => feed.saved(number),
+            _ => return self.refuse(corr, &not_subscribed(of)),
+        };
+        let message = self.writer.done(corr, saved);
+        self.send(message);
     }
 
     /// Answers which topics a list has, if this hub owns its group.

@@ -150,6 +150,8 @@ struct Fields<'a> {
     blame: Option<&'a RawValue>,
     #[serde(borrow, default)]
     label: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    upto: Option<&'a RawValue>,
 }
 
 /// A field that is there, be it null: a payload may be.

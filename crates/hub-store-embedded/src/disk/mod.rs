@@ -3,13 +3,16 @@
 //! Everything the store reads or writes goes through [`Disk`] and [`DiskFile`], so that a test can put a disk in their
 //! place that loses power between any two calls, is full, or lies.
 
+pub(crate) mod pool;
 mod real;
+pub(crate) mod salvage;
 #[cfg(feature = "testkit")]
 pub mod sim;
 
 pub use real::RealDisk;
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Whether a read may wait for the disk.
@@ -48,6 +51,11 @@ pub trait Disk: Send + Sync + 'static {
     /// Makes every change of names durable.
     fn sync_names(&self) -> io::Result<()>;
 
+    /// Bytes that can still be written, if that is known.
+    fn free(&self) -> Option<u64> {
+        None
+    }
+
     /// The life of the machine: another number after a reboot. 0 if that is not known.
     fn boot(&self) -> u64 {
         0
@@ -60,7 +68,8 @@ pub trait Disk: Send + Sync + 'static {
 
 /// An open file.
 pub trait DiskFile: Send + Sync {
-    /// Reads until `into` is full or the file ends; answers how many bytes there were.
+    /// Reads until `into` is full or the file ends; answers how many bytes there were. Sectors that the disk cannot read,
+    /// also when asked again, are zeros: [`DiskFile::unreadable`] tells of them.
     fn read_at(&self, into: &mut [u8], offset: u64, wait: Wait) -> io::Result<usize>;
 
     /// Writes all of it; on an error, any part of it may have been written.
@@ -79,6 +88,20 @@ pub trait DiskFile: Send + Sync {
     /// Waits until everything written and cut before is durable. After an error nothing is known of what was written
     /// since the last sync that succeeded, and a later sync that succeeds says nothing about it either.
     fn sync(&self) -> io::Result<()>;
+
+    /// Sectors that could not be read since the file was opened.
+    fn unreadable(&self) -> Vec<Range<u64>> {
+        Vec::new()
+    }
+
+    /// Keeps the file open, also if its name is taken away, until it is released or dropped. A file that is open for
+    /// as long as it is there has nothing to do for that.
+    fn hold(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The file may be closed and opened again by its name.
+    fn release(&self) {}
 }
 
 /// Reads a whole file.

@@ -1,16 +1,19 @@
 //! The file system.
 
+use super::salvage::{Salvage, is_unreadable};
 use super::{Disk, DiskFile, Wait};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut};
+use std::ops::Range;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 /// A directory of the file system. Files are made readable for their owner alone.
 #[derive(Clone, Debug)]
@@ -21,6 +24,8 @@ pub struct RealDisk {
 }
 
 const LOCK: &str = "lock";
+/// Between two tries to read a sector.
+const RETRY: Duration = Duration::from_millis(50);
 
 impl RealDisk {
     /// The directory, which is made if it is not there.
@@ -124,11 +129,11 @@ impl Disk for RealDisk {
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         self.may_write()?;
         let file = self.options().create_new(true).open(self.make_parent(name)?)?;
-        Ok(Arc::new(RealFile { file, nowait: AtomicBool::new(true) }))
+        Ok(Arc::new(RealFile::new(file, name)))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(RealFile { file: self.options().open(self.path(name))?, nowait: AtomicBool::new(true) }))
+        Ok(Arc::new(RealFile::new(self.options().open(self.path(name))?, name)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -144,6 +149,11 @@ impl Disk for RealDisk {
     fn sync_names(&self) -> io::Result<()> {
         self.directories()?.iter().try_for_each(|path| sync_directory(path))?;
         sync_directory(&self.root)
+    }
+
+    fn free(&self) -> Option<u64> {
+        let about = rustix::fs::statvfs(&self.root).ok()?;
+        Some(about.f_bavail.saturating_mul(about.f_frsize))
     }
 
     fn boot(&self) -> u64 {
@@ -201,9 +211,27 @@ struct RealFile {
     file: File,
     /// Whether the file system can say that a read would wait.
     nowait: AtomicBool,
+    salvage: Salvage,
 }
 
 impl RealFile {
+    fn new(file: File, name: &str) -> Self {
+        Self { file, nowait: AtomicBool::new(true), salvage: Salvage::new(name, RETRY) }
+    }
+
+    fn read_all(&self, into: &mut [u8], offset: u64, wait: Wait) -> io::Result<usize> {
+        let mut done = 0;
+        while done < into.len() {
+            match self.read_some(&mut into[done..], offset + done as u64, wait) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
     fn read_some(&self, into: &mut [u8], offset: u64, wait: Wait) -> io::Result<usize> {
         if wait == Wait::Yes {
             return self.file.read_at(into, offset);
@@ -223,16 +251,23 @@ impl RealFile {
 
 impl DiskFile for RealFile {
     fn read_at(&self, into: &mut [u8], offset: u64, wait: Wait) -> io::Result<usize> {
-        let mut done = 0;
-        while done < into.len() {
-            match self.read_some(&mut into[done..], offset + done as u64, wait) {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+        match wait {
+            Wait::Yes => self.salvage.read(
+                into,
+                offset,
+                || self.size(),
+                |into, offset| self.read_all(into, offset, Wait::Yes),
+            ),
+            // To ask again may take a while.
+            Wait::No => self.read_all(into, offset, Wait::No).map_err(|error| match is_unreadable(&error) {
+                true => io::ErrorKind::WouldBlock.into(),
+                false => error,
+            }),
         }
-        Ok(done)
+    }
+
+    fn unreadable(&self) -> Vec<Range<u64>> {
+        self.salvage.unreadable()
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

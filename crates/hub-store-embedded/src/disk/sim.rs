@@ -19,12 +19,15 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use super::salvage::{Salvage, is_unreadable};
 use super::{Disk, DiskFile, Wait};
 use inode::Inode;
 use state::{Shared, State};
 use std::fmt;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a disk writes in one piece or not at all.
 pub const SECTOR: usize = 512;
@@ -148,6 +151,29 @@ impl SimDisk {
         self.shared.state.lock().faults.fail_writes = on;
     }
 
+    /// At most so many files are open at a time: to open another one fails as in a process that has no file descriptor
+    /// left. Handles that are open stay open.
+    pub fn limit_handles(&self, most: Option<usize>) {
+        self.shared.state.lock().faults.max_handles = most;
+    }
+
+    /// How many files are open.
+    #[must_use]
+    pub fn handles(&self) -> usize {
+        self.shared.state.lock().handles()
+    }
+
+    /// How many files were open at the same time, at most, since the disk was made.
+    #[must_use]
+    pub fn most_handles(&self) -> usize {
+        self.shared.state.lock().most_handles
+    }
+
+    /// One read fails, after so many that do not; asked again, the disk reads it.
+    pub fn fail_read_after(&self, reads: u64) {
+        self.shared.state.lock().faults.fail_read = Some(reads);
+    }
+
     /// Turns all faults off. A cut that was set stays, and so does [`SimDisk::cold`].
     pub fn heal(&self) {
         self.shared.change(|state| state.faults = state::Faults::default());
@@ -185,6 +211,16 @@ impl SimDisk {
         self.shared.state.lock().named(name).flip(index(offset).expect("an offset in memory"), 1 << bit);
     }
 
+    /// The sectors of these bytes cannot be read any more, until they are written.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn spoil(&self, name: &str, bytes: Range<u64>) {
+        let end = bytes.end.div_ceil(SECTOR as u64);
+        let sectors = (bytes.start / SECTOR as u64..end).map(|sector| sector as usize);
+        self.shared.state.lock().named(name).unreadable.extend(sectors);
+    }
+
     /// Cuts a file that is longer, durable and in memory.
     ///
     /// # Panics
@@ -202,7 +238,9 @@ impl SimDisk {
 impl SimDisk {
     fn file(&self, state: &mut State, id: u64) -> Arc<dyn DiskFile> {
         state.inode(id).handles += 1;
-        Arc::new(SimFile { shared: Arc::clone(&self.shared), id, life: state.life })
+        state.most_handles = state.most_handles.max(state.handles());
+        let salvage = Salvage::new(format!("file {id}"), Duration::ZERO);
+        Arc::new(SimFile { shared: Arc::clone(&self.shared), id, life: state.life, salvage })
     }
 }
 
@@ -219,6 +257,7 @@ impl Disk for SimDisk {
         let (mut state, op, verdict) = self.shared.point(self.life)?;
         verdict?;
         check_name(name)?;
+        state.check_handles()?;
         if state.names.get(name).is_some() {
             return Err(ErrorKind::AlreadyExists.into());
         }
@@ -233,6 +272,7 @@ impl Disk for SimDisk {
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.shared.alive(self.life)?;
         let id = state.names.get(name).ok_or(ErrorKind::NotFound)?;
+        state.check_handles()?;
         Ok(self.file(&mut state, id))
     }
 
@@ -301,19 +341,42 @@ struct SimFile {
     shared: Arc<Shared>,
     id: u64,
     life: u64,
+    salvage: Salvage,
+}
+
+impl SimFile {
+    fn read_once(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut state = self.shared.alive(Some(self.life))?;
+        state.check_read()?;
+        let inode = state.inode(self.id);
+        let bytes = inode.bytes();
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let read = into.len().min(bytes.len() - start);
+        let sectors = start / SECTOR..(start + read).div_ceil(SECTOR);
+        if read > 0 && inode.unreadable.range(sectors).next().is_some() {
+            return Err(rustix::io::Errno::IO.into());
+        }
+        into[..read].copy_from_slice(&bytes[start..start + read]);
+        Ok(read)
+    }
 }
 
 impl DiskFile for SimFile {
     fn read_at(&self, into: &mut [u8], offset: u64, wait: Wait) -> io::Result<usize> {
-        let mut state = self.shared.alive(Some(self.life))?;
-        if wait == Wait::No && state.cold {
+        if wait == Wait::Yes {
+            return self.salvage.read(into, offset, || self.size(), |into, at| self.read_once(into, at));
+        }
+        if self.shared.alive(Some(self.life))?.cold {
             return Err(ErrorKind::WouldBlock.into());
         }
-        let bytes = state.inode(self.id).bytes();
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-        let read = into.len().min(bytes.len() - start);
-        into[..read].copy_from_slice(&bytes[start..start + read]);
-        Ok(read)
+        self.read_once(into, offset).map_err(|error| match is_unreadable(&error) {
+            true => ErrorKind::WouldBlock.into(),
+            false => error,
+        })
+    }
+
+    fn unreadable(&self) -> Vec<Range<u64>> {
+        self.salvage.unreadable()
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -8,8 +8,8 @@ use crate::recover::{BadFormat, FORMAT, parse_format};
 use crate::segment::SegmentId;
 use std::io;
 
-/// What the program keeps in the directory beside the store.
-const BESIDE: [&str; 1] = ["dev-secret"];
+/// Files of the directory that hold no data of the store.
+const BESIDE: [&str; 2] = ["dev-secret", crate::reserve::NAME];
 
 /// The format file, as found.
 pub(super) enum Format {

@@ -218,25 +218,19 @@ fn try_stat(disk: &dyn Disk, in_use: bool) -> Result<Stat, DoctorError> {
     model.deep = false;
     let mut read = Vec::new();
     for (order, piece) in pieces.list.iter().enumerate() {
-        let file = disk.open(&piece.id.to_string()).map_err(during)?;
-        let sealed = match (piece.role, piece.end) {
-            (Role::Covered, Some(end)) => disk
-                .open(&piece.id.sidecar())
-                .ok()
-                .and_then(|sidecar| Sidecar::open(sidecar, piece.nonce, end).ok())
-                .filter(|sidecar| sidecar.verify(Wait::Yes).is_ok())
-                .map(|sidecar| (Entries::Sealed(Box::new(sidecar)), end)),
-            _ => None,
+        let read_now = match sealed(disk, piece) {
+            // Opened again when its turn comes: not all of them are open at once.
+            Some(_) => None,
+            None => Some(open_entries(disk, piece, order, &mut model).map_err(during)?),
         };
-        let (entries, used) = match sealed {
-            Some(sealed) => sealed,
-            None => open_entries(disk, piece, order, &mut model).map_err(during)?,
-        };
-        read.push((piece, file, entries, used));
+        read.push((piece, read_now));
     }
     let mut first: BTreeMap<u32, (u64, Option<u64>)> = BTreeMap::new();
     let mut segments = Vec::new();
-    for (piece, file, entries, used) in &read {
+    for (piece, read_now) in read {
+        let file = disk.open(&piece.id.to_string()).map_err(during)?;
+        let entries = read_now.or_else(|| sealed(disk, piece));
+        let (entries, used) = entries.ok_or_else(|| during(io::ErrorKind::NotFound.into()))?;
         let mut live = 0;
         for number in entries.topics() {
             let Some(topic) = model.catalog.numbered(number) else { continue };
@@ -250,14 +244,14 @@ fn try_stat(disk: &dyn Disk, in_use: bool) -> Result<Stat, DoctorError> {
                 true
             });
             if let Some(entry) = at.filter(|_| !known && whole) {
-                let committed = committed(&**file, piece.nonce, entry).map_err(during)?;
+                let committed = committed(&*file, piece.nonce, entry).map_err(during)?;
                 first.insert(number, (entry.seq, committed));
             }
         }
         segments.push(SegmentStat {
             name: piece.id.to_string(),
             size: file.size().map_err(during)?,
-            used: *used,
+            used,
             records: entries.records(),
             live,
             live_share: Share::of(live, entries.records()),
@@ -310,6 +304,15 @@ fn try_stat(disk: &dyn Disk, in_use: bool) -> Result<Stat, DoctorError> {
         segments,
         totals,
     })
+}
+
+/// What the sidecar of a segment says, if there is a good one, and how much of the segment it describes.
+fn sealed(disk: &dyn Disk, piece: &Piece) -> Option<(Entries, u64)> {
+    let end = piece.end.filter(|_| piece.role == Role::Covered)?;
+    let file = disk.open(&piece.id.sidecar()).ok()?;
+    let sidecar = Sidecar::open(file, piece.nonce, end).ok()?;
+    sidecar.verify(Wait::Yes).ok()?;
+    Some((Entries::Sealed(Box::new(sidecar)), end))
 }
 
 /// Reads a segment that no sidecar describes.

@@ -72,6 +72,27 @@ pub struct Cleaned {
     pub dead: RoaringTreemap,
 }
 
+impl Cleaned {
+    /// The same in parts whose sets have at most `max` bytes each, so that each fits into a frame. Taken together, in any
+    /// order, they say what the whole does.
+    pub fn into_parts(self, max: usize) -> Vec<Self> {
+        let ends = self.dead.min().zip(self.dead.max()).filter(|(first, last)| first < last);
+        let Some((first, last)) = ends.filter(|_| self.dead.serialized_size() > max) else {
+            return vec![self];
+        };
+        let middle = first + (last - first) / 2;
+        let mut above = self.dead.clone();
+        above.remove_range(..=middle);
+        let mut below = self.dead;
+        below.remove_range(middle + 1..);
+        let Self { floor, ids_since, events, bytes, .. } = self;
+        let mut parts = Self { floor, ids_since, events, bytes, dead: below }.into_parts(max);
+        // What went is counted once.
+        parts.extend(Self { floor, ids_since, events: 0, bytes: 0, dead: above }.into_parts(max));
+        parts
+    }
+}
+
 /// The content of a frame.
 #[derive(Clone, Debug)]
 pub enum Entry<'a> {
@@ -252,4 +273,30 @@ pub fn place_of(event: &Event, offset: u32) -> Place {
 /// Reads an event's JSON out of a frame that was checked.
 pub fn event(json: Bytes, committed: Millis, topic: &TopicName) -> Result<Event, Malformed> {
     Event::from_trusted(json, committed, topic).map_err(|error| Malformed(error.msg.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_cleaned_away_is_the_same_in_parts_that_fit(
+            seqs in prop::collection::btree_set(0u64..1 << 40, 0..300), max in 40usize..2000,
+        ) {
+            let dead: RoaringTreemap = seqs.into_iter().collect();
+            let whole = Cleaned { floor: 3, ids_since: 4, events: 500, bytes: 600, dead };
+            let mut again =
+                Cleaned { floor: 3, ids_since: 4, events: 0, bytes: 0, dead: RoaringTreemap::new() };
+            for part in whole.clone().into_parts(max) {
+                prop_assert!(part.dead.serialized_size() <= max || part.dead.len() == 1);
+                prop_assert_eq!((part.floor, part.ids_since), (3, 4));
+                again.events += part.events;
+                again.bytes += part.bytes;
+                again.dead |= part.dead;
+            }
+            prop_assert_eq!(again, whole);
+        }
+    }
 }

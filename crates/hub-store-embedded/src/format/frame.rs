@@ -72,14 +72,21 @@ impl Seal {
     }
 
     /// Appends a frame.
+    ///
+    /// # Panics
+    /// If it is larger than [`MAX`]: it would be read as damage, and everything behind it in its commit with it.
     pub fn write(self, into: &mut Vec<u8>, kind: u8, content: impl FnOnce(&mut Vec<u8>)) {
+        let start = into.len();
         self.write_kind(into, |into| {
             content(into);
             kind
         });
+        let len = into.len() - start;
+        assert!(len <= MAX, "a frame of kind {kind} has {len} bytes; at most {MAX} can be read again");
     }
 
-    /// Appends a frame whose kind is known once its content is written.
+    /// Appends a frame whose kind is known once its content is written. The caller takes one out that is larger than
+    /// [`MAX`].
     pub fn write_kind(self, into: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>) -> u8) {
         let start = into.len();
         into.extend_from_slice(&[0; HEADER]);

@@ -148,6 +148,29 @@ pub fn write(record: &Record, into: &mut Vec<u8>) -> u8 {
     }
 }
 
+/// Ranges and tries that one part of a group's progress has, so that it fits into a frame.
+const PAIRS_PER_PART: usize = 1 << 19;
+
+/// The progress of a group in parts that each fit into a frame. One after the other they do what the whole does.
+pub fn parts(progress: &Progress) -> Vec<Progress> {
+    let &Progress { epoch, floor, high, .. } = progress;
+    let part = |settled: &[(u64, u64)], tries: &[(u64, Tries)]| Progress {
+        epoch,
+        reset: false,
+        floor,
+        high,
+        settled: settled.to_vec(),
+        tries: tries.to_vec(),
+    };
+    let settled = progress.settled.chunks(PAIRS_PER_PART).map(|settled| part(settled, &[]));
+    let tries = progress.tries.chunks(PAIRS_PER_PART).map(|tries| part(&[], tries));
+    let mut parts: Vec<Progress> = settled.chain(tries).collect();
+    if let Some(first) = parts.first_mut() {
+        first.reset = progress.reset;
+    }
+    parts
+}
+
 /// Reads what [`write()`] wrote, all of it.
 ///
 /// # Errors

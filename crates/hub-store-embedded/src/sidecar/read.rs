@@ -110,6 +110,14 @@ impl Sidecar {
         Ok(())
     }
 
+    /// Keeps its file open: see [`DiskFile::hold`].
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn hold(&self) -> io::Result<()> {
+        self.file.hold()
+    }
+
     /// How many records the segment has.
     pub fn len(&self) -> usize {
         self.header.records as usize

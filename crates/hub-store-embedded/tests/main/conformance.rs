@@ -48,7 +48,8 @@ impl StoreFactory for Tiny {
     }
 
     async fn open(&self) -> Arc<dyn EventStore> {
-        let options = Options { segment_bytes: 2048, threads: Threads::None, ..Options::default() };
+        let options =
+            Options { segment_bytes: 2048, threads: Threads::None, disk_reserve: 0, ..Options::default() };
         again(|| EmbeddedStore::open_on(Arc::new(self.0.clone()), options.clone())).await
     }
 }
@@ -63,7 +64,8 @@ impl StoreFactory for Threaded {
     }
 
     async fn open(&self) -> Arc<dyn EventStore> {
-        let options = Options { segment_bytes: 4096, threads: Threads::Own, ..Options::default() };
+        let options =
+            Options { segment_bytes: 4096, threads: Threads::Own, disk_reserve: 0, ..Options::default() };
         again(|| EmbeddedStore::open_on(Arc::new(self.0.clone()), options.clone())).await
     }
 }
@@ -73,7 +75,12 @@ fn threaded() -> Threaded {
 }
 
 fn inline() -> Embedded {
-    Embedded::with(Options { segment_bytes: 256 << 10, threads: Threads::None, ..Options::default() })
+    Embedded::with(Options {
+        segment_bytes: 256 << 10,
+        threads: Threads::None,
+        disk_reserve: 0,
+        ..Options::default()
+    })
 }
 
 fn tiny_segments() -> Tiny {

@@ -20,7 +20,10 @@ fn runtime() -> Runtime {
 }
 
 fn open(disk: &SimDisk) -> Result<EmbeddedStore, OpenError> {
-    EmbeddedStore::open_on(Arc::new(disk.clone()), Options { segment_bytes: 256 << 10, ..Options::default() })
+    EmbeddedStore::open_on(
+        Arc::new(disk.clone()),
+        Options { segment_bytes: 256 << 10, disk_reserve: 0, ..Options::default() },
+    )
 }
 
 async fn open_bus(disk: &SimDisk) -> Bus {

@@ -5,7 +5,7 @@ use super::tools::{Rng, in_parallel, now, setting};
 use super::world::World;
 use crate::ledger;
 use hub_core::GroupOptions;
-use hub_core::store::{Commit, EventStore, Record, SubscriptionRecord};
+use hub_core::store::{Commit, EventStore, GroupState, Progress, Record, SubscriptionRecord, Tries};
 use hub_store_embedded::disk::sim::SimDisk;
 use hub_store_embedded::{EmbeddedStore, Options, Threads};
 use std::io::ErrorKind;
@@ -194,6 +194,8 @@ fn round(seed: u64) -> Result<Tally, String> {
         world.steps(luck.below(20))?;
         for _ in 0..1 + luck.below(3) {
             let at = world.disk.ops() + luck.below(12);
+            // Asked again, the disk reads it: nobody notices.
+            world.disk.fail_read_after(luck.below(40));
             match luck.below(5) {
                 0 => world.disk.fail_syncs(true),
                 1 => world.disk.fail_writes(true),
@@ -322,4 +324,30 @@ fn a_record_too_large_for_a_frame_is_refused_and_its_commit_survives() {
     let labels: Vec<&str> = image.subscriptions.iter().map(|record| record.label.as_str()).collect();
     assert_eq!(labels, ["a.*", "b.*"]);
     assert_eq!(image.topics[0].1.last, 1);
+}
+
+/// It takes 17 MiB: more than a frame holds.
+#[test]
+fn progress_of_a_group_that_is_too_large_for_a_frame_is_saved_in_parts() {
+    let disk = SimDisk::new(1);
+    let options = Options { threads: Threads::None, disk_reserve: 0, ..Options::default() };
+    let open = || EmbeddedStore::open_on(Arc::new(disk.for_this_life()), options.clone()).unwrap();
+    let store = open();
+    let group = ledger::group_record("g", "t");
+    ledger::Ledger::default().publish(&store, vec![ledger::draft("t", 1, None)], vec![group]);
+    let settled: Vec<(u64, u64)> = (1..700_000).map(|n| (4 * n, 4 * n)).collect();
+    let tries = Tries { attempts: 3, failures: 1 };
+    let tries: Vec<(u64, Tries)> = (1..400_000).map(|n| (4 * n + 1, tries)).collect();
+    let progress = Progress { epoch: 2, reset: true, floor: 1, high: 4_000_000, settled, tries };
+    let record = Record::Progress(ledger::topic("t"), ledger::group("g"), progress.clone());
+    ledger::Ledger::default().publish(&store, vec![ledger::draft("t", 2, None)], vec![record]);
+    disk.process_death();
+    drop(store);
+    let store = open();
+    assert_eq!(store.health().damaged, 0);
+    let image = now(store.load()).unwrap();
+    let mut expected = GroupState::default();
+    expected.apply(&progress);
+    assert!(image.groups[0].state == expected);
+    assert_eq!(ledger::served(&store).last(&ledger::topic("t")), 2);
 }

@@ -13,7 +13,13 @@ pub const T0: u64 = 1_700_000_000_000;
 
 /// Small segments, and everything within the calls.
 pub fn small() -> Options {
-    Options { segment_bytes: 4096, reserve: 10, threads: Threads::None, ..Options::default() }
+    Options {
+        segment_bytes: 4096,
+        reserve: 10,
+        disk_reserve: 0,
+        threads: Threads::None,
+        ..Options::default()
+    }
 }
 
 /// Waits for what does not wait.
@@ -103,6 +109,11 @@ pub fn served(store: &EmbeddedStore) -> Ledger {
 }
 
 pub const TOPICS: [&str; 3] = ["orders", "users", "audit"];
+
+/// A group that is new.
+pub fn group_record(name: &str, at: &str) -> Record {
+    record(name, at, false)
+}
 
 fn record(name: &str, at: &str, idle: bool) -> Record {
     Record::Group(GroupRecord {

@@ -35,7 +35,8 @@ const MINUTE: u64 = 60 * 1000;
 const PAGE: ReadLimit = ReadLimit { events: 300, bytes: 100_000 };
 
 fn options() -> Options {
-    Options { segment_bytes: SEGMENT, ..Options::default() }
+    // So few open files that readers are in files that are closed, opened and removed meanwhile.
+    Options { segment_bytes: SEGMENT, open_files: 2, disk_reserve: 0, ..Options::default() }
 }
 
 fn config() -> Config {

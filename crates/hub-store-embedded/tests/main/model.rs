@@ -219,8 +219,21 @@ impl Model {
         let failed = answer.events.iter().filter(|result| result.is_err()).count()
             + answer.records.iter().filter(|result| result.is_err()).count();
         if failed > 0 {
+            let is_refused = Result::is_err;
+            if failed == sent.len() && answer.events.iter().all(is_refused) && !records.is_empty() {
+                // The disk is full, and has room for records: the events are not there, nor is what failed before.
+                self.counts.records += records.len() as u64;
+                records.into_iter().for_each(|record| self.record(record));
+                self.unsynced.clear();
+                self.open.clear();
+                return Ok(false);
+            }
             if failed < sent.len() + records.len() {
                 return Err(format!("a commit was done in part: {answer:?}"));
+            }
+            if !sent.is_empty() && !records.is_empty() {
+                // On a full disk the records may have been written without the events.
+                self.open.push(Open::Commit(Vec::new(), records.clone()));
             }
             self.open.push(Open::Commit(sent, records));
             return Ok(false);

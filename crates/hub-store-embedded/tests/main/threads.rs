@@ -20,7 +20,7 @@ pub fn open(disk: &SimDisk) -> Arc<EmbeddedStore> {
 }
 
 pub fn options() -> Options {
-    Options { segment_bytes: 4096, reserve: 100, ..Options::default() }
+    Options { segment_bytes: 4096, reserve: 100, disk_reserve: 0, ..Options::default() }
 }
 
 pub fn topic(name: &str) -> TopicName {

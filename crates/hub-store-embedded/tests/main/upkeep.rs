@@ -248,3 +248,76 @@ fn a_manifest_made_anew_after_a_power_loss_gives_no_seq_of_a_relaxed_topic_twice
     }
     assert!(lost > 0, "nothing was lost");
 }
+
+/// The names of segments that are not written to.
+fn sealed(disk: &SimDisk) -> Vec<String> {
+    disk.names().into_iter().filter_map(|name| name.strip_suffix(".idx").map(str::to_owned)).collect()
+}
+
+#[test]
+fn segments_with_nothing_left_are_removed_without_being_read() {
+    let disk = SimDisk::new(1);
+    let (store, _) = filled(&disk);
+    let before = sealed(&disk);
+    // Whoever reads them finds damage.
+    for name in &before[..before.len() - 2] {
+        (0..disk.bytes(name).len() as u64).for_each(|byte| disk.flip(name, byte, 0));
+    }
+    let policy =
+        CleanPolicy { committed_before: Some(T0 + 59), ids_since: T0 + 59, ..CleanPolicy::default() };
+    now(store.clean(&topic("orders"), policy)).unwrap();
+    let left = sealed(&disk);
+    assert!(before[..before.len() - 2].iter().all(|name| !left.contains(name)), "{left:?}");
+    assert_eq!(store.health(), Health::default());
+}
+
+#[test]
+fn segments_whose_ids_have_to_be_remembered_are_not_dropped() {
+    let disk = SimDisk::new(1);
+    let (store, _) = filled(&disk);
+    let policy =
+        CleanPolicy { committed_before: Some(T0 + 50), ids_since: T0 + 20, ..CleanPolicy::default() };
+    now(store.clean(&topic("orders"), policy)).unwrap();
+    for number in 20..50 {
+        let known = now(store.seq_of(&topic("orders"), crate::ledger::id(number)));
+        assert_eq!(known, Ok(Some(number)), "{number}");
+    }
+}
+
+/// What was kept of others, and has lost the rest of its records since.
+#[test]
+fn kept_segments_that_lose_their_last_records_are_removed_after_a_restart() {
+    let disk = SimDisk::new(1);
+    let (store, mut ledger) = filled(&disk);
+    for number in 60..90 {
+        ledger.publish(&store, vec![draft("users", number, None)], vec![]);
+    }
+    let clean = |store: &EmbeddedStore, before: u64, since: u64| {
+        let policy = CleanPolicy {
+            committed_before: Some(T0 + before),
+            ids_since: T0 + since,
+            ..CleanPolicy::default()
+        };
+        now(store.clean(&topic("orders"), policy)).unwrap();
+    };
+    clean(&store, 30, 10);
+    let kept = |disk: &SimDisk| -> Vec<String> {
+        sealed(disk).into_iter().filter(|name| name.starts_with("kept-")).collect()
+    };
+    assert!(!kept(&disk).is_empty());
+    // The rest goes, and the process ends before the keeper has made room of it.
+    let policy =
+        CleanPolicy { committed_before: Some(T0 + 59), ids_since: T0 + 10, ..CleanPolicy::default() };
+    disk.full_at(disk.ops() + 2);
+    now(store.clean(&topic("orders"), policy)).unwrap();
+    let left = kept(&disk);
+    disk.process_death();
+    disk.heal();
+    drop(store);
+    let store = open(&disk);
+    // As after any cleaning of another topic.
+    ledger.publish(&store, vec![draft("users", 90, None)], vec![]);
+    let policy = CleanPolicy { committed_before: Some(T0 + 61), ..CleanPolicy::default() };
+    now(store.clean(&topic("users"), policy)).unwrap();
+    assert!(left.iter().all(|name| !kept(&disk).contains(name)), "{left:?} {:?}", kept(&disk));
+}

@@ -7,7 +7,7 @@
 //! - What is known of a topic's end comes from majority reads and from inserts that were confirmed by a majority; never
 //!   from a local read, never from what an error says about documents beside a write concern error. Too low costs
 //!   another round, too high makes a gap for ever. See [`topic`].
-//! - One batch at a time per topic.
+//! - One batch at a time per topic; topics do not wait for each other.
 //! - Whatever an insert answers beside success and `11000` alone is doubt, and doubt is cleared up by looking: which ids
 //!   are there, where does the topic end now. What is absent may still be under way; it is inserted again under the same
 //!   `_id`, which can succeed only once. See [`outcome`] and [`batch`].
@@ -40,20 +40,18 @@ use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
-/// Topics of one commit that are written at the same time.
-const AT_ONCE: usize = 16;
+/// Topics that are written at the same time.
+pub const AT_ONCE: usize = 16;
 
 /// Everything that is known of the ends of topics.
 pub struct Appender {
     db: Db,
     topics: Mutex<HashMap<TopicName, Arc<Topic>, RandomState>>,
-    /// What most of the last commit was written to.
-    main: Mutex<Option<Arc<Topic>>>,
 }
 
 impl Appender {
     pub fn new(db: Db) -> Self {
-        Self { db, topics: Mutex::default(), main: Mutex::default() }
+        Self { db, topics: Mutex::default() }
     }
 
     /// What is known of one topic.
@@ -74,28 +72,20 @@ impl Appender {
         turn
     }
 
-    /// Lets other hubs have their turn before more is gathered. Most of what is published would wait for it anyway: better
-    /// before it is gathered, so that one insert has it all.
-    pub fn give_way(&self) -> Option<BoxFuture<'_, ()>> {
-        let topic = self.main.lock().take()?;
+    /// Lets other hubs have their turn on a topic before more is gathered for it. What is published meanwhile would wait for it
+    /// anyway: better before it is gathered, so that one insert has it all.
+    pub fn give_way(&self, topic: &TopicName) -> Option<BoxFuture<'_, ()>> {
+        let topic = self.topics.lock().get(topic)?.clone();
         topic.is_shared().then(|| async move { topic.give_way(&self.db).await }.boxed())
     }
 
     /// Appends events of any topics; each has an answer of its own, in the order given.
     pub async fn append(&self, drafts: Vec<Draft>, now: Millis) -> Vec<StoreResult<Appended>> {
         let deadline = Instant::now() + self.db.commit_limit;
-        let all = drafts.len();
         let mut answers: Vec<Option<StoreResult<Appended>>> = drafts.iter().map(|_| None).collect();
         let batches = by_topic(drafts).into_iter().map(|(name, entries)| {
             let topic = self.topic(&name);
-            async move {
-                let count = entries.len();
-                let answers = Batch::new(&self.db, &topic, now, deadline).run(entries).await;
-                if count * 2 > all {
-                    *self.main.lock() = Some(topic);
-                }
-                answers
-            }
+            async move { Batch::new(&self.db, &topic, now, deadline).run(entries).await }
         });
         let mut done = stream::iter(batches).buffer_unordered(AT_ONCE);
         while let Some(batch) = done.next().await {

@@ -76,7 +76,7 @@ impl Topic {
         let highest = self.known.lock().highest;
         if tail.seq < highest {
             // A primary that was just elected may answer with less than it has.
-            let mut session = db.fresh_session().await?;
+            let mut session = db.fresh_session_of(&self.name).await?;
             tail = read_tail(db, &self.name, Some(&mut session)).await?;
         }
         if tail.seq < highest {

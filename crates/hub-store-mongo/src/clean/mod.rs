@@ -9,6 +9,9 @@
 //! 2. It waits, by its own steady clock, for [`Options::clean_delay`](crate::Options): ten minutes.
 //! 3. **Delete**, in small transactions that count what they remove, from the lowest seq up.
 //!
+//! What is due is deleted before more is planned, so a plan that cannot be made keeps nothing from being deleted. Plans are small, and
+//! planning goes on for [`PLANNING`] at most: what is left is for the next time, and other topics have their turn.
+//!
 //! Plans are kept in memory. A cleaner that is started again plans anew; announcing the same twice changes nothing. If
 //! the settings of a topic change, plans that were made under the old ones are dropped: floors stay raised, which
 //! costs nothing.
@@ -24,15 +27,21 @@ use crate::db::Db;
 use crate::error::Trouble;
 use crate::read;
 use foldhash::fast::RandomState;
+use futures_util::TryStreamExt;
 use hashbrown::HashMap;
 use hub_core::Millis;
 use hub_core::store::{CleanPolicy, Cleaned};
 use hub_proto::TopicName;
-use mongodb::bson::doc;
+use mongodb::bson::{Bson, Document, doc};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
+
+/// How long one call plans.
+const PLANNING: Duration = Duration::from_secs(30);
+/// Ids that are forgotten at once.
+const FORGOTTEN: i64 = 10_000;
 
 /// Plans, and what they are made under.
 pub struct Cleaner {
@@ -103,11 +112,35 @@ impl Cleaner {
             true => Some(appender.hold(topic).await),
             false => None,
         };
+        let mut removed = self.delete_due(topic, &mut plans).await?;
+        let is_planned = self.plan(topic, policy, &mut plans).await?;
+        removed += self.delete_due(topic, &mut plans).await?;
+        self.forget(topic, policy.ids_since).await?;
+        let is_partial = !is_planned || !plans.waiting.is_empty();
+        Ok(Cleaned { removed, bounds: read::bounds(&self.db, topic).await?, is_partial })
+    }
+
+    /// Plans what `policy` does not keep; `false` if there is more than could be planned in time.
+    async fn plan(
+        &self,
+        topic: &TopicName,
+        policy: &CleanPolicy,
+        plans: &mut Plans,
+    ) -> Result<bool, Trouble> {
+        let until = Instant::now() + PLANNING;
         // What comes meanwhile is for the next time: who follows a topic that grows never comes to its end.
         let tail = read_tail(&self.db, topic, None).await?;
         while let Some(plan) = plan::make(&self.db, topic, policy, tail, &plans.waiting).await? {
             plans.waiting.push_back(plan);
+            if Instant::now() >= until {
+                return Ok(false);
+            }
         }
+        Ok(true)
+    }
+
+    /// Deletes what was planned long enough ago; answers how many records there were.
+    async fn delete_due(&self, topic: &TopicName, plans: &mut Plans) -> Result<u64, Trouble> {
         let mut removed = 0;
         while let Some(plan) =
             plans.waiting.front_mut().filter(|plan| self.db.clock.since(plan.told) >= self.delay)
@@ -115,13 +148,23 @@ impl Cleaner {
             removed += delete::run(&self.db, topic, plan).await?;
             plans.waiting.pop_front();
         }
-        self.forget(topic, policy.ids_since).await?;
-        Ok(Cleaned { removed, bounds: read::bounds(&self.db, topic).await? })
+        Ok(removed)
     }
 
-    /// Ids that nobody has to remember any more go.
+    /// Ids that nobody has to remember any more go, a part after the other: each is done within the limit of a call.
     async fn forget(&self, topic: &TopicName, since: Millis) -> Result<(), Trouble> {
         let old = doc! { "topic": topic.as_str(), "committed": { "$lt": crate::document::signed(since) } };
-        self.db.call(self.db.dedupe.delete_many(old)).await.map(drop)
+        loop {
+            let find = self.db.dedupe.find(old.clone()).projection(doc! { "_id": 1 }).limit(FORGOTTEN);
+            let found: Vec<Document> = self.db.call(async { find.await?.try_collect().await }).await?;
+            let ids: Vec<&Bson> = found.iter().filter_map(|found| found.get("_id")).collect();
+            if !ids.is_empty() {
+                let these = doc! { "topic": topic.as_str(), "_id": { "$in": &ids } };
+                self.db.call(self.db.dedupe.delete_many(these)).await?;
+            }
+            if (found.len() as i64) < FORGOTTEN {
+                return Ok(());
+            }
+        }
     }
 }

@@ -20,6 +20,8 @@ use std::time::Duration;
 const LOOKED_AT: i64 = 10_000;
 /// Keys in one question.
 const KEYS: usize = 500;
+/// Seqs that one plan looks at: each of its questions has to be answered within the limit of a call, however long the log is.
+const REACH: u64 = 100_000;
 
 /// What is to be deleted, once everybody knows.
 #[derive(Debug)]
@@ -87,19 +89,25 @@ impl Planner<'_> {
         self.seqs.contains(seq) || self.waiting.iter().any(|plan| plan.seqs.contains(seq))
     }
 
+    /// The first seq from here on that is not planned to go. What plans have is a range from the beginning, as a rule.
+    fn first_unplanned(&self, mut from: u64) -> u64 {
+        let plans = || self.waiting.iter().map(|plan| &plan.seqs).chain([&self.seqs]);
+        while let Some(end) = plans().find_map(|seqs| seqs.end_of(from)) {
+            from = end + 1;
+        }
+        from
+    }
+
     /// By age: a range from the beginning.
     async fn too_old(&mut self) -> Result<(), Trouble> {
         let Some(before) = self.policy.committed_before else { return Ok(()) };
         let Some(first) = read::first(self.db, self.topic).await? else { return Ok(()) };
         let upto = read::seq_before(self.db, self.topic, before).await?.min(self.reach);
-        // What an earlier plan has is a range from the beginning, too.
-        let mut from = first;
-        while let Some(end) = self.waiting.iter().find_map(|plan| plan.seqs.end_of(from)) {
-            from = end + 1;
-        }
+        let from = self.first_unplanned(first);
         if from > upto {
             return Ok(());
         }
+        let upto = upto.min(from + REACH - 1);
         self.seqs.insert(from, upto);
         if self.policy.max_bytes.is_some() {
             self.bytes += self.bytes_of(from, upto).await?;
@@ -109,7 +117,7 @@ impl Planner<'_> {
 
     /// By key: looks at what is new since `from`, and takes what that has overtaken. Answers how far it has come.
     async fn overtaken(&mut self, from: u64) -> Result<u64, Trouble> {
-        let upto = self.policy.keep_above.unwrap_or(u64::MAX).min(self.tail.seq);
+        let upto = self.policy.keep_above.unwrap_or(u64::MAX).min(self.tail.seq).min(from + REACH);
         if from >= upto {
             return Ok(from);
         }
@@ -130,10 +138,10 @@ impl Planner<'_> {
             let older = doc! { "topic": self.topic.as_str(), "key": { "$in": keys },
             "seq": { "$lt": signed(highest.min(self.reach + 1)) } };
             let fields = doc! { "_id": 0, "seq": 1, "key": 1, "size": 1 };
-            let filter =
-                async { self.db.events.find(older).projection(fields).await?.try_collect::<Vec<_>>().await };
-            for record in self.db.call(filter).await? {
-                let record = Document::try_from(record.as_ref()).map_err(mongodb::error::Error::from)?;
+            // Read as a stream: a key may have any number of them.
+            let mut found = self.db.call(self.db.events.find(older).projection(fields)).await?;
+            while self.db.call(found.advance()).await? {
+                let record = Document::try_from(found.current()).map_err(mongodb::error::Error::from)?;
                 let (seq, key) = (seq_in(&record), record.get_str("key").unwrap_or_default());
                 if newest.get(key).is_some_and(|newest| seq < *newest) && !self.goes(seq) {
                     self.seqs.insert(seq, seq);
@@ -148,7 +156,7 @@ impl Planner<'_> {
     /// far it has come.
     async fn dead(&mut self, from: u64, compacted: u64) -> Result<u64, Trouble> {
         let in_time = read::seq_before(self.db, self.topic, self.policy.tombstones_before).await?;
-        let upto = in_time.min(self.reach).min(compacted);
+        let upto = in_time.min(self.reach).min(compacted).min(from + REACH);
         if from >= upto {
             return Ok(from);
         }
@@ -172,8 +180,12 @@ impl Planner<'_> {
         let planned = self.bytes + self.waiting.iter().map(|plan| plan.bytes).sum::<u64>();
         let kept = self.tail.end.saturating_sub(cleaned.removed_bytes).saturating_sub(planned);
         let mut excess = kept.saturating_sub(max);
-        let mut after = cleaned.deleted;
-        while excess > 0 && after < self.reach {
+        if excess == 0 {
+            return Ok(());
+        }
+        let Some(first) = read::first(self.db, self.topic).await? else { return Ok(()) };
+        let (mut after, mut planned) = (self.first_unplanned(first.max(cleaned.deleted + 1)) - 1, 0);
+        while excess > 0 && after < self.reach && planned < REACH {
             let next = doc! { "topic": self.topic.as_str(), "seq": { "$gt": signed(after), "$lte": signed(self.reach) } };
             let found = self.find(next, doc! { "_id": 0, "seq": 1, "size": 1 }, LOOKED_AT).await?;
             let Some(last) = found.last() else { return Ok(()) };
@@ -183,6 +195,7 @@ impl Planner<'_> {
                 if excess > 0 && !self.goes(seq) {
                     self.seqs.insert(seq, seq);
                     self.bytes += size;
+                    planned += 1;
                     excess = excess.saturating_sub(size);
                 }
             }

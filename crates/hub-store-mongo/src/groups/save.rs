@@ -5,7 +5,7 @@ use super::plan::{self, Change, Step, Wanted};
 use super::state::{self, Buckets};
 use crate::db::{Db, durable};
 use crate::document::signed;
-use crate::error::Trouble;
+use crate::error::{Trouble, is_passing_code};
 use foldhash::fast::RandomState;
 use futures_util::TryStreamExt;
 use hashbrown::HashMap;
@@ -29,6 +29,15 @@ pub struct GroupWriter {
     db: Db,
     /// What is in the database, as far as this hub knows.
     known: Mutex<HashMap<Address, Saved, RandomState>>,
+}
+
+/// What was read before a write.
+#[derive(Default)]
+struct Loaded {
+    /// The fences of names of which a document is not known.
+    fences: HashMap<GroupName, u64, RandomState>,
+    /// Documents that cannot be read, and are left as they are.
+    damaged: HashMap<Address, StoreError, RandomState>,
 }
 
 /// A document that is about to be written.
@@ -66,13 +75,22 @@ impl GroupWriter {
         }
         let deadline = Instant::now() + self.db.commit_limit;
         for wave in plan::waves(records, epochs) {
-            self.write_wave(wave, deadline, &mut answers).await;
+            let mut parts = vec![wave];
+            while let Some(part) = parts.pop() {
+                parts.extend(self.write_wave(part, deadline, &mut answers).await);
+            }
         }
         answers
     }
 
-    /// Writes documents that differ from each other.
-    async fn write_wave(&self, mut wave: Vec<Wanted>, deadline: Instant, answers: &mut [StoreResult<()>]) {
+    /// Writes documents that differ from each other. Answers parts that have to be written one after the other: one of the documents
+    /// cannot be sent, and keeps the others from being sent with it.
+    async fn write_wave(
+        &self,
+        mut wave: Vec<Wanted>,
+        deadline: Instant,
+        answers: &mut [StoreResult<()>],
+    ) -> Vec<Vec<Wanted>> {
         let mut answer = |wanted: &Wanted, result: &StoreResult<()>| {
             for &record in &wanted.records {
                 answers[record].clone_from(result);
@@ -81,7 +99,7 @@ impl GroupWriter {
         let mut backoff = BACKOFF;
         for attempt in 1.. {
             if wave.is_empty() {
-                return;
+                break;
             }
             // Whether anybody was told makes no difference to trying again: a record may be written twice.
             let tried = tokio::time::timeout_at(deadline, self.attempt(&mut wave, &mut answer)).await;
@@ -92,14 +110,19 @@ impl GroupWriter {
                 Err(_) => Trouble::Late(self.db.commit_limit),
             };
             self.forget(&wave);
+            if wave.len() > 1 && is_of_one_document(&trouble) {
+                let half = wave.split_off(wave.len() / 2);
+                return vec![half, wave];
+            }
             if !trouble.is_passing() || Instant::now() + backoff >= deadline {
                 let error = Err(trouble.into());
                 wave.iter().for_each(|wanted| answer(wanted, &error));
-                return;
+                break;
             }
             tokio::time::sleep(backoff).await;
             backoff = (backoff * 2).min(Duration::from_millis(500));
         }
+        Vec::new()
     }
 
     /// One round. What is left in `wave` was based on something that has changed.
@@ -108,12 +131,12 @@ impl GroupWriter {
         wave: &mut Vec<Wanted>,
         answer: &mut impl FnMut(&Wanted, &StoreResult<()>),
     ) -> Result<(), Trouble> {
-        let fences = self.load(wave).await?;
+        let loaded = self.load(wave).await?;
         let mut writes = Vec::new();
         // Put back at once if this is given up: a change may be tried twice, and must not be lost.
         let mut guard = PutBack { wave, taken: Vec::new() };
         for wanted in std::mem::take(guard.wave) {
-            match self.judge(wanted, &fences) {
+            match self.judge(wanted, &loaded) {
                 Verdict::Write(write) => writes.push(*write),
                 Verdict::Answer(wanted, result) => answer(&wanted, &result),
             }
@@ -128,9 +151,14 @@ impl GroupWriter {
         }
         let bulk =
             self.db.client.bulk_write(models).ordered(false).write_concern(durable()).verbose_results();
-        let results = accepted(self.db.call(bulk).await)?;
+        let (results, refused) = accepted(self.db.call(bulk).await)?;
         let late = self.late_inserts(&guard.taken, &results).await?;
         for (index, (wanted, then, _)) in std::mem::take(&mut guard.taken).into_iter().enumerate() {
+            if let Some(error) = refused.get(&index) {
+                self.known.lock().remove(&wanted.address);
+                answer(&wanted, &Err(error.clone()));
+                continue;
+            }
             if !was_written(&results, index) {
                 self.known.lock().remove(&wanted.address);
                 guard.wave.push(wanted);
@@ -150,35 +178,46 @@ impl GroupWriter {
         Ok(())
     }
 
-    /// Reads what is not known yet; answers the fences of names of which a document is not there.
-    async fn load(&self, wave: &[Wanted]) -> Result<HashMap<GroupName, u64, RandomState>, Trouble> {
+    /// Reads what is not known yet.
+    ///
+    /// In a fresh session: what is not found is taken not to be there, and then its progress counts as saved.
+    async fn load(&self, wave: &[Wanted]) -> Result<Loaded, Trouble> {
         let unknown: Vec<&Wanted> = {
             let known = self.known.lock();
             wave.iter().filter(|wanted| !known.contains_key(&wanted.address)).collect()
         };
         if unknown.is_empty() {
-            return Ok(HashMap::default());
+            return Ok(Loaded::default());
         }
         let mut ids: Vec<Bson> = unknown.iter().map(|wanted| wanted.address.id().into()).collect();
         let mut names: Vec<&GroupName> = unknown.iter().map(|wanted| wanted.address.group()).collect();
         names.sort_unstable();
         names.dedup();
         ids.extend(names.iter().map(|name| Bson::from(name_id(name))));
-        let found = self.find(ids).await?;
+        let mut session = self.db.fresh_session().await?;
+        let find = async {
+            let mut found = self.db.groups.find(doc! { "_id": { "$in": ids } }).session(&mut session).await?;
+            found.stream(&mut session).try_collect::<Vec<_>>().await
+        };
+        let found = self.db.call(find).await?;
         let mut by_id: HashMap<String, &Document, RandomState> = HashMap::default();
         for document in &found {
             if let Ok(id) = document.get_document("_id") {
                 by_id.insert(id.to_string(), document);
             }
         }
+        let mut loaded = Loaded::default();
         for wanted in unknown {
-            if let Some(document) = by_id.get(&wanted.address.id().to_string()) {
-                self.known.lock().insert(wanted.address.clone(), saved(document)?);
+            match by_id.get(&wanted.address.id().to_string()).map(|document| saved(document)) {
+                Some(Ok(saved)) => drop(self.known.lock().insert(wanted.address.clone(), saved)),
+                Some(Err(error)) => drop(loaded.damaged.insert(wanted.address.clone(), error)),
+                None => {}
             }
         }
         let fence =
             |name: &GroupName| by_id.get(&name_id(name).to_string()).map_or(0, |found| fence_of(found));
-        Ok(names.into_iter().map(|name| (name.clone(), fence(name))).collect())
+        loaded.fences = names.into_iter().map(|name| (name.clone(), fence(name))).collect();
+        Ok(loaded)
     }
 
     async fn find(&self, ids: Vec<Bson>) -> Result<Vec<Document>, Trouble> {
@@ -187,11 +226,14 @@ impl GroupWriter {
     }
 
     /// What is to be done about one change, given what is known.
-    fn judge(&self, wanted: Wanted, fences: &HashMap<GroupName, u64, RandomState>) -> Verdict {
+    fn judge(&self, wanted: Wanted, loaded: &Loaded) -> Verdict {
+        if let Some(error) = loaded.damaged.get(&wanted.address) {
+            return Verdict::Answer(Box::new(wanted), Err(error.clone()));
+        }
         let base = self.known.lock().get(&wanted.address).cloned();
         let fence = match &base {
             Some(base) => base.fence,
-            None => fences.get(wanted.address.group()).copied().unwrap_or(0),
+            None => loaded.fences.get(wanted.address.group()).copied().unwrap_or(0),
         };
         if wanted.epoch != 0 && wanted.epoch < fence {
             let error = fenced(wanted.address.group());
@@ -381,10 +423,15 @@ fn whole(wanted: &Wanted, fields: &Document, saved: &Saved) -> Document {
     document
 }
 
-/// The results of writes that were made. Single ones may have been refused because of what they are based on.
-fn accepted(answer: Result<VerboseBulkWriteResult, Trouble>) -> Result<VerboseBulkWriteResult, Trouble> {
+/// Writes that the server refuses, now and later: too large, or against rules of the collection.
+type Refused = HashMap<usize, StoreError, RandomState>;
+
+/// The results of writes that were made. Single ones may have been refused because of what they are based on, or for good.
+fn accepted(
+    answer: Result<VerboseBulkWriteResult, Trouble>,
+) -> Result<(VerboseBulkWriteResult, Refused), Trouble> {
     let trouble = match answer {
-        Ok(results) => return Ok(results),
+        Ok(results) => return Ok((results, Refused::default())),
         Err(trouble) => trouble,
     };
     if let Trouble::Driver(error) = &trouble
@@ -392,15 +439,31 @@ fn accepted(answer: Result<VerboseBulkWriteResult, Trouble>) -> Result<VerboseBu
         && failed.write_concern_errors.is_empty()
         && std::error::Error::source(error).is_none()
         && !failed.write_errors.is_empty()
-        // A document of that name is there by now.
-        && failed.write_errors.values().all(|error| error.code == 11000)
+        && !failed.write_errors.values().any(|error| is_passing_code(error.code))
     {
-        return Ok(match &failed.partial_result {
+        // With a duplicate key, a document of that name is there by now.
+        let refused = failed.write_errors.iter().filter(|(_, error)| error.code != 11000);
+        let refused = refused.map(|(&index, error)| {
+            (index, StoreError::Unavailable(format!("{} ({})", error.message, error.code)))
+        });
+        let results = match &failed.partial_result {
             Some(PartialBulkWriteResult::Verbose(results)) => results.clone(),
             _ => VerboseBulkWriteResult::default(),
-        });
+        };
+        return Ok((results, refused.collect()));
     }
     Err(trouble)
+}
+
+/// Whether one document of several may be the reason: it does not fit what can be sent.
+fn is_of_one_document(trouble: &Trouble) -> bool {
+    let Trouble::Driver(error) = trouble else { return false };
+    match error.kind.as_ref() {
+        ErrorKind::InvalidArgument { .. } | ErrorKind::BsonSerialization(_) | ErrorKind::Bson(_) => true,
+        // BSONObjectTooLarge.
+        ErrorKind::Command(error) => error.code == 10334,
+        _ => false,
+    }
 }
 
 fn was_written(results: &VerboseBulkWriteResult, index: usize) -> bool {

@@ -3,7 +3,9 @@
 use super::find::{all, is_due, waiting};
 use super::{MongoOutbox, row};
 use crate::error::Trouble;
+use foldhash::fast::RandomState;
 use futures_util::TryStreamExt;
+use hashbrown::HashMap;
 use hub_core::Millis;
 use hub_core::outbox::{Claim, NewRow, Outcome, Row, RowId, Settled, Shares, Stage};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -80,7 +82,9 @@ impl MongoOutbox {
         claim: &Claim,
         ids: &[RowId],
         lease: Millis,
+        most_bytes: usize,
     ) -> Result<Vec<Row>, Trouble> {
+        let ids = self.fitting(ids, most_bytes).await?;
         let mine = doc! {
             "status": "claimed",
             "stage": Stage::Held.as_str(),
@@ -88,12 +92,36 @@ impl MongoOutbox {
             "claim": signed(claim.number),
             "lease_until": after(lease),
         };
-        if self.update(free(ids), vec![doc! { "$set": mine }]).await? == 0 {
+        if self.update(free(&ids), vec![doc! { "$set": mine }]).await? == 0 {
             return Ok(Vec::new());
         }
         let find = self.rows.find(held_by(claim));
         let found: Vec<RawDocumentBuf> = self.call(async { find.await?.try_collect().await }).await?;
         Ok(found.iter().map(|document| row::claimed(document)).collect())
+    }
+
+    /// The first rows that have at most so many bytes together, and one at least.
+    async fn fitting(&self, ids: &[RowId], most_bytes: usize) -> Result<Vec<RowId>, Trouble> {
+        if ids.len() < 2 {
+            return Ok(ids.to_vec());
+        }
+        let size = doc! { "bytes": { "$bsonSize": "$$ROOT" } };
+        let found = self.rows.aggregate([doc! { "$match": free(ids) }, doc! { "$project": size }]);
+        let found = found.with_type::<RawDocumentBuf>();
+        let found: Vec<RawDocumentBuf> = self.call(async { found.await?.try_collect().await }).await?;
+        let sizes: HashMap<RowId, usize, RandomState> = found
+            .iter()
+            .map(|found| {
+                (row::ready(found).place.id, found.get_i32("bytes").map_or(0, |bytes| bytes as usize))
+            })
+            .collect();
+        let mut bytes = 0;
+        let sized = ids.iter().filter_map(|id| Some((id, *sizes.get(id)?)));
+        let fitting = sized.enumerate().take_while(|(at, (_, size))| {
+            bytes += size;
+            *at == 0 || bytes <= most_bytes
+        });
+        Ok(fitting.map(|(_, (id, _))| id.clone()).collect())
     }
 
     pub(super) async fn renew_claims(

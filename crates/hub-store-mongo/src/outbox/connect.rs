@@ -12,6 +12,7 @@
 
 use super::news::News;
 use super::{CALL_LIMIT, MongoOutbox};
+use crate::calls::Calls;
 use crate::connect::{Place, client};
 use crate::db::{self, durable, within};
 use crate::error::{ConnectError, Trouble};
@@ -73,9 +74,17 @@ pub async fn connect(options: OutboxOptions) -> Result<MongoOutbox, ConnectError
         .build();
     let database = client.default_database().map_or(options.database, |database| database.name().to_owned());
     let database = client.database_with_options(&database, concerns);
-    check_server(&client, &place).await?;
-    if !options.look_only {
-        make_indexes(&database, &options.collection, &place).await?;
+    let calls = Calls::default();
+    let checked = async {
+        check_server(&client, &place).await?;
+        match options.look_only {
+            true => Ok(()),
+            false => make_indexes(&database, &options.collection, &place).await,
+        }
+    };
+    if let Err(error) = checked.await {
+        calls.close(&client).await;
+        return Err(error);
     }
     let name = match options.name.is_empty() {
         true => format!("{}.{}", database.name(), options.collection),
@@ -84,6 +93,7 @@ pub async fn connect(options: OutboxOptions) -> Result<MongoOutbox, ConnectError
     let rows = database.collection(&options.collection);
     Ok(MongoOutbox {
         news: News::of(&rows),
+        calls,
         drainers: database.collection(&format!("{}_drainers", options.collection)),
         name,
         rows,

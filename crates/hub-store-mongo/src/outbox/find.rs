@@ -1,4 +1,8 @@
 //! Looking at rows. Every call is a range of an index, or a few.
+//!
+//! What a claim is chosen by is read at one moment (`snapshot`), the last one that a majority of the set has. A read without
+//! that lets writers have a turn now and then and goes on with what they have left: it can find a row that was written behind
+//! an earlier one of its key, and not that one; or miss a row that moves from one stage to another.
 
 use super::{MongoOutbox, row};
 use crate::error::Trouble;
@@ -9,11 +13,17 @@ use hub_core::Millis;
 use hub_core::outbox::{Counts, Holding, Place, Ready, RowId, RowStatus, Shares, Shown, Stage};
 use mongodb::action::{Action, CountDocuments};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
-use mongodb::options::Hint;
+use mongodb::error::{Error, ErrorKind};
+use mongodb::options::{Hint, ReadConcern};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Staged rows of a claim's keys that are read at once. There are more if a key has many rows behind one.
 const STAGED: usize = 1_000;
+
+/// How often a read is tried again that cannot be done at one moment, and after how long.
+const NO_MOMENT_TRIES: u32 = 20;
+const NO_MOMENT_WAIT: Duration = Duration::from_millis(20);
 
 /// Those of the fields that tell where a row stands.
 fn place() -> Document {
@@ -43,10 +53,29 @@ impl MongoOutbox {
         sort: Document,
         limit: usize,
     ) -> Result<Vec<RawDocumentBuf>, Trouble> {
-        // In one batch: a second one would see what was written since.
         let batch = u32::try_from(limit).unwrap_or(u32::MAX);
-        let find = self.rows.find(filter).sort(sort).limit(size(limit)).batch_size(batch).projection(place());
-        self.call(async { find.await?.try_collect().await }).await
+        let find = || {
+            let find = self.rows.find(filter.clone()).sort(sort.clone()).limit(size(limit)).batch_size(batch);
+            let find = find.projection(place()).read_concern(ReadConcern::snapshot());
+            async { find.await?.try_collect().await }
+        };
+        self.read_at_one_moment(find).await
+    }
+
+    /// Reads at one moment. Right after a collection or an index was made there may be none at which it can be read.
+    async fn read_at_one_moment<T, F>(&self, read: impl Fn() -> F) -> Result<T, Trouble>
+    where
+        F: Future<Output = mongodb::error::Result<T>>,
+    {
+        for _ in 0..NO_MOMENT_TRIES {
+            match self.call(read()).await {
+                Err(Trouble::Driver(error)) if is_no_moment(&error) => {
+                    tokio::time::sleep(NO_MOMENT_WAIT).await;
+                }
+                read => return read,
+            }
+        }
+        self.call(read()).await
     }
 
     pub(super) async fn find_due(&self, limit: usize) -> Result<Vec<Ready>, Trouble> {
@@ -94,8 +123,12 @@ impl MongoOutbox {
             doc! { "$unwind": "$row" },
             doc! { "$replaceRoot": { "newRoot": "$row" } },
         ];
-        let found = self.database.aggregate(pipeline).with_type::<RawDocumentBuf>();
-        self.call(async { found.await?.try_collect().await }).await
+        let find = || {
+            let found = self.database.aggregate(pipeline.clone()).read_concern(ReadConcern::snapshot());
+            let found = found.with_type::<RawDocumentBuf>();
+            async { found.await?.try_collect().await }
+        };
+        self.read_at_one_moment(find).await
     }
 
     /// The first rows of each key that a filter finds, in the key's order.
@@ -258,6 +291,11 @@ impl MongoOutbox {
         let shares = found.get_str("shares").ok().and_then(|shares| serde_json::from_str(shares).ok());
         Ok((shares.unwrap_or_default(), version, time(&found)))
     }
+}
+
+/// Whether a collection cannot be read at the moment that was chosen: `SnapshotUnavailable`.
+fn is_no_moment(error: &Error) -> bool {
+    matches!(error.kind.as_ref(), ErrorKind::Command(error) if error.code == 246)
 }
 
 /// The server's time in an answer.

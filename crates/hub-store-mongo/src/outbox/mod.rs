@@ -35,6 +35,7 @@ mod row;
 
 pub use connect::OutboxOptions;
 
+use crate::calls::Calls;
 use crate::error::{ConnectError, Trouble};
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
@@ -72,6 +73,7 @@ pub struct MongoOutbox {
     /// The record of who drains which slots.
     drainers: Collection<mongodb::bson::Document>,
     news: News,
+    calls: Calls,
     /// Whether the indexes may be missing.
     look_only: bool,
 }
@@ -84,7 +86,7 @@ impl MongoOutbox {
 
     /// Waits for a call, but not for ever.
     async fn call<T>(&self, call: impl IntoFuture<Output = mongodb::error::Result<T>>) -> Result<T, Trouble> {
-        crate::db::within(CALL_LIMIT, call).await
+        self.calls.within(CALL_LIMIT, call).await
     }
 }
 
@@ -116,7 +118,7 @@ impl OutboxStore for MongoOutbox {
         show as find_one_shown(id: &'a RowId) -> Option<Shown>;
         put_behind as move_behind(ids: &'a [RowId]) -> ();
         release as move_from_behind(keys: &'a [Arc<str>], limit: usize) -> ();
-        claim as claim_rows(claim: &'a Claim, ids: &'a [RowId], lease: Millis) -> Vec<Row>;
+        claim as claim_rows(claim: &'a Claim, ids: &'a [RowId], lease: Millis, most_bytes: usize) -> Vec<Row>;
         renew as renew_claims(worker: &'a str, claims: RangeInclusive<u64>, lease: Millis) -> u64;
         settle as settle_rows(claim: &'a Claim, settled: &'a [Settled]) -> u64;
         requeue_expired as take_expired() -> u64;
@@ -126,5 +128,12 @@ impl OutboxStore for MongoOutbox {
         purge as remove_sent(age: Millis, limit: usize) -> u64;
         retry as retry_parked(ids: Option<&'a [RowId]>) -> u64;
         news as wait_for_news() -> Woken;
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.news.end().await;
+            self.calls.close(self.database.client()).await;
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! What wakes a drainer: a change stream on the collection.
 
 use super::MongoOutbox;
+use crate::calls::GIVEN_UP;
 use crate::error::Trouble;
 use futures_util::StreamExt;
 use futures_util::future::poll_fn;
@@ -13,6 +14,7 @@ use std::fmt;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
 
 /// How long the server waits for news before it says that there are none.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -23,6 +25,8 @@ const AT_ONCE: usize = 10_000;
 pub struct News {
     rows: Collection<RawDocumentBuf>,
     stream: Mutex<Option<ChangeStream<RawDocumentBuf>>>,
+    /// Nobody is to wait for news any more.
+    over: CancellationToken,
 }
 
 impl fmt::Debug for News {
@@ -33,12 +37,26 @@ impl fmt::Debug for News {
 
 impl News {
     pub fn of(rows: &Collection<RawDocumentBuf>) -> Self {
-        Self { rows: rows.clone(), stream: Mutex::default() }
+        Self { rows: rows.clone(), stream: Mutex::default(), over: CancellationToken::new() }
+    }
+
+    /// Gives the stream up, which the driver waits for at its end. A task that waits for news is refused.
+    pub async fn end(&self) {
+        self.over.cancel();
+        *self.stream.lock().await = None;
     }
 }
 
 impl MongoOutbox {
     pub(super) async fn wait_for_news(&self) -> Result<Woken, Trouble> {
+        tokio::select! {
+            biased;
+            () = self.news.over.cancelled() => Err(Trouble::Busy(GIVEN_UP)),
+            woken = self.hear() => woken,
+        }
+    }
+
+    async fn hear(&self) -> Result<Woken, Trouble> {
         let mut stream = self.news.stream.lock().await;
         let Some(open) = stream.as_mut() else {
             // Rows that are written, and those that somebody gives back. Claims and marks are none of it.

@@ -10,16 +10,19 @@ use crate::topics::{Cleaned, number};
 use foldhash::fast::RandomState;
 use futures_util::TryStreamExt;
 use hashbrown::HashMap;
-use hub_core::store::{Image, StoredGroup, SubscriptionRecord};
+use hub_core::store::{Image, StoreError, StoreResult, StoredGroup, SubscriptionRecord};
 use hub_proto::TopicName;
 use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 
+/// Names in one question: a message has 48 MB at most, a document 16.
+pub const NAMES: usize = 10_000;
+
 /// Reads what is stored about topics, groups and subscriptions, and what later saves are based on.
 ///
 /// In a fresh session: a hub that starts after an election must not miss what was acknowledged before it.
-pub async fn image(db: &Db, deleted: &DeletedTopics) -> Result<(Image, Vec<(Address, Saved)>), Trouble> {
-    let mut session = db.fresh_session().await?;
+pub async fn image(db: &Db, deleted: &DeletedTopics) -> Result<(Image, FoundGroups), Trouble> {
+    let mut session = db.fresh_session_of_all().await?;
     let firsts = ends(db, &mut session, 1).await?;
     let lasts = ends(db, &mut session, -1).await?;
     let mut cleaned: HashMap<String, Cleaned, RandomState> = HashMap::default();
@@ -44,9 +47,39 @@ pub async fn image(db: &Db, deleted: &DeletedTopics) -> Result<(Image, Vec<(Addr
         image.topics.push((topic, bounds));
     }
     let everything = doc! { "group": { "$exists": true } };
-    let (groups, subscriptions, saved) = groups_in(db, &mut session, everything).await?;
-    (image.groups, image.subscriptions) = (groups, subscriptions);
-    Ok((image, saved))
+    Ok((image, groups_in(db, &mut session, everything).await?))
+}
+
+/// Groups and subscriptions that were found.
+#[derive(Default)]
+pub struct FoundGroups {
+    pub groups: Vec<StoredGroup>,
+    pub subscriptions: Vec<SubscriptionRecord>,
+    /// What later saves are based on.
+    pub saved: Vec<(Address, Saved)>,
+    /// Documents that cannot be read. They are left as they are, and do not keep others from being served.
+    pub damaged: Vec<StoreError>,
+}
+
+impl FoundGroups {
+    fn add(&mut self, document: &Document) -> StoreResult<()> {
+        match groups::kind_of(document) {
+            Kind::Group => {
+                let (group, saved) = (groups::stored_group(document)?, groups::saved(document)?);
+                let address = Address::Group(group.record.topic.clone(), group.record.name.clone());
+                self.saved.push((address, saved));
+                self.groups.push(group);
+            }
+            Kind::Subscription => {
+                let (record, saved) = (groups::stored_subscription(document)?, groups::saved(document)?);
+                let address = Address::Subscription(record.label.clone(), record.group.clone());
+                self.saved.push((address, saved));
+                self.subscriptions.push(record);
+            }
+            Kind::Name => {}
+        }
+        Ok(())
+    }
 }
 
 /// The groups and subscriptions that a filter finds.
@@ -54,37 +87,30 @@ pub async fn groups_in(
     db: &Db,
     session: &mut ClientSession,
     filter: Document,
-) -> Result<(Vec<StoredGroup>, Vec<SubscriptionRecord>, Vec<(Address, Saved)>), Trouble> {
-    let (mut groups, mut subscriptions, mut saved) = (Vec::new(), Vec::new(), Vec::new());
+) -> Result<FoundGroups, Trouble> {
+    let mut found = FoundGroups::default();
     let mut cursor = db.call(async { db.groups.find(filter).session(&mut *session).await }).await?;
     while let Some(document) = db.advance(&mut cursor, session).await? {
-        match groups::kind_of(&document) {
-            Kind::Group => {
-                let group = groups::stored_group(&document)?;
-                let address = Address::Group(group.record.topic.clone(), group.record.name.clone());
-                saved.push((address, groups::saved(&document)?));
-                groups.push(group);
-            }
-            Kind::Subscription => {
-                let record = groups::stored_subscription(&document)?;
-                let address = Address::Subscription(record.label.clone(), record.group.clone());
-                saved.push((address, groups::saved(&document)?));
-                subscriptions.push(record);
-            }
-            Kind::Name => {}
+        if let Err(error) = found.add(&document) {
+            found.damaged.push(error);
         }
     }
-    Ok((groups, subscriptions, saved))
+    Ok(found)
 }
 
 /// The highest seq of each of some topics, or of all.
 pub async fn tails(db: &Db, of: Option<&[TopicName]>) -> Result<Vec<(TopicName, u64)>, Trouble> {
-    let of = of.map(|topics| topics.iter().map(|topic| topic.as_str()).collect::<Vec<_>>());
-    let mut pipeline = Vec::new();
-    if let Some(of) = of {
-        pipeline.push(doc! { "$match": { "topic": { "$in": of } } });
+    let Some(of) = of else { return tails_of(db, None).await };
+    let mut tails = Vec::new();
+    for of in of.chunks(NAMES) {
+        let of = of.iter().map(|topic| topic.as_str()).collect::<Vec<_>>();
+        tails.append(&mut tails_of(db, Some(doc! { "$match": { "topic": { "$in": of } } })).await?);
     }
-    pipeline.extend(one_per_topic(-1));
+    Ok(tails)
+}
+
+async fn tails_of(db: &Db, which: Option<Document>) -> Result<Vec<(TopicName, u64)>, Trouble> {
+    let pipeline = which.into_iter().chain(one_per_topic(-1));
     let found = async { db.events.aggregate(pipeline).await?.try_collect::<Vec<Document>>().await };
     let found = db.call(found).await?;
     found.iter().map(|found| Ok((topic_in(found)?, number(found, "seq")))).collect()

@@ -9,9 +9,10 @@ mod image;
 mod newest;
 
 pub use extent::{bounds, first, seq_before, seq_of};
-pub use image::{groups_in, image, tails};
+pub use image::{FoundGroups, NAMES, groups_in, image, tails};
 pub use newest::{newest, page};
 
+use crate::append::topic::read_tail;
 use crate::db::Db;
 use crate::document;
 use crate::error::Trouble;
@@ -49,10 +50,18 @@ impl Reader {
         }
         let (mut events, mut hole) = self.db.calls(self.read_block(topic, after, limit)).await?;
         if events.is_empty() {
-            // A primary that was just elected may answer with less than a majority has. An empty answer means "nothing, or
-            // cleaned away", so it is asked for again when the primary has confirmed a write of its own.
-            drop(self.db.fresh_session().await?);
+            // A primary that was just elected may answer with less than a majority has. Readers go on above what they were told
+            // is not there, so an empty answer is given only if the topic ends there for certain.
+            let mut session = self.db.fresh_session_of(topic).await?;
+            let end = read_tail(&self.db, topic, Some(&mut session)).await?.seq;
+            if end <= after {
+                return Ok(events);
+            }
             (events, hole) = self.db.calls(self.read_block(topic, after, limit)).await?;
+            if events.is_empty() {
+                // The newest record is never cleaned away.
+                return Err(Trouble::Busy("the database answers with less events than a majority of it has"));
+            }
         }
         if let Some(upto) = hole {
             self.check_hole(topic, upto).await?;

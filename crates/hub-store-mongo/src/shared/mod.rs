@@ -65,6 +65,14 @@ impl Shared for MongoStore {
         Box::pin(async move { self.inner.noted_write(owners::claim(&self.inner.db, name, seen, me).await) })
     }
 
+    fn renew<'a>(
+        &'a self,
+        names: &'a [&'a str],
+        me: HubId,
+    ) -> BoxFuture<'a, StoreResult<Vec<(String, u64)>>> {
+        Box::pin(async move { self.inner.noted_write(owners::renew(&self.inner.db, names, me).await) })
+    }
+
     fn set_edges<'a>(
         &'a self,
         name: &'a str,
@@ -82,28 +90,34 @@ impl Shared for MongoStore {
 
     fn estate<'a>(&'a self, group: &'a str, epoch: u64) -> BoxFuture<'a, StoreResult<Estate>> {
         Box::pin(async move {
-            let (groups, subscriptions, saved) =
-                self.inner.noted_write(owners::estate(&self.inner.db, group, epoch).await)?;
-            self.inner.groups.learn(saved);
+            let found = self.inner.noted_write(owners::estate(&self.inner.db, group, epoch).await)?;
+            let (groups, subscriptions) = self.inner.learn(found);
             Ok(Estate { groups, subscriptions })
         })
     }
 
     fn groups<'a>(&'a self, topics: Option<&'a [TopicName]>) -> BoxFuture<'a, StoreResult<Vec<StoredGroup>>> {
         Box::pin(async move {
-            let filter = match topics {
-                Some(topics) => {
-                    let names: Vec<&str> = topics.iter().map(TopicName::as_str).collect();
-                    doc! { "topic": { "$in": names } }
-                }
-                None => doc! { "_id.topic": { "$exists": true } },
+            let some = |topics: &[TopicName]| {
+                let names: Vec<&str> = topics.iter().map(TopicName::as_str).collect();
+                doc! { "topic": { "$in": names } }
+            };
+            let filters: Vec<Document> = match topics {
+                Some(topics) => topics.chunks(read::NAMES).map(some).collect(),
+                None => vec![doc! { "_id.topic": { "$exists": true } }],
             };
             let db = &self.inner.db;
-            let found = async {
-                let mut session = db.call(db.client.start_session()).await?;
-                read::groups_in(db, &mut session, filter).await
-            };
-            Ok(self.inner.noted(found.await)?.0)
+            let mut groups = Vec::new();
+            for filter in filters {
+                let found = async {
+                    let mut session = db.call(db.client.start_session()).await?;
+                    read::groups_in(db, &mut session, filter).await
+                };
+                let found = self.inner.noted(found.await)?;
+                self.inner.note_damage(&found.damaged);
+                groups.extend(found.groups);
+            }
+            Ok(groups)
         })
     }
 

@@ -4,11 +4,11 @@ use super::{held, hub_bson, hub_in};
 use crate::db::{Db, durable};
 use crate::document::signed;
 use crate::error::Trouble;
-use crate::groups::{Address, Saved, name_id};
-use crate::read;
+use crate::groups::name_id;
+use crate::read::{self, FoundGroups};
 use crate::topics::number;
 use futures_util::TryStreamExt;
-use hub_core::store::{Claim, HubId, Ownership, StoreError, StoreResult, StoredGroup, SubscriptionRecord};
+use hub_core::store::{Claim, HubId, Ownership, StoreError, StoreResult};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::{ErrorKind, WriteFailure};
 use mongodb::options::{ReadConcern, ReturnDocument, UpdateOneModel};
@@ -70,6 +70,29 @@ fn is_duplicate(trouble: &Trouble) -> bool {
     }
 }
 
+/// Raises the epochs of those names that a hub owns; answers them. Two round trips.
+pub async fn renew(db: &Db, names: &[&str], me: HubId) -> Result<Vec<(String, u64)>, Trouble> {
+    let ids: Vec<Bson> = names.iter().map(|name| name_id(name).into()).collect();
+    let owned = doc! { "_id": { "$in": ids }, "hub": hub_bson(me) };
+    // A primary that is elected in between knows what the one before had written.
+    let mut session = db.call(db.client.start_session().causal_consistency(true)).await?;
+    let raise = db.groups.update_many(owned.clone(), doc! { "$inc": { "epoch": 1_i64 } });
+    db.call(async { raise.session(&mut session).await }).await?;
+    let find = db.groups.find(owned).projection(doc! { "_id": 0, "name": 1, "epoch": 1 });
+    let find = find.batch_size(u32::try_from(names.len() + 1).unwrap_or(u32::MAX));
+    let found: Vec<Document> = db
+        .call(async {
+            let mut found = find.session(&mut session).await?;
+            found.stream(&mut session).try_collect().await
+        })
+        .await?;
+    let named = found.iter().filter_map(|found| {
+        let name = found.get_str("name").ok()?.to_owned();
+        Some((name, number(found, "epoch")))
+    });
+    Ok(named.collect())
+}
+
 /// Notes where an owner serves members.
 pub async fn set_edges(db: &Db, name: &str, epoch: u64, edges: &[HubId]) -> Result<StoreResult<()>, Trouble> {
     let edges: Vec<Bson> = edges.iter().map(|&edge| hub_bson(edge)).collect();
@@ -97,14 +120,11 @@ pub async fn release(db: &Db, names: &[(String, u64)]) -> Result<(), Trouble> {
     db.call(db.client.bulk_write(models).ordered(false).write_concern(durable())).await.map(drop)
 }
 
-/// What belongs to a group name, and what its later saves are based on.
-pub type Everything = (Vec<StoredGroup>, Vec<SubscriptionRecord>, Vec<(Address, Saved)>);
-
 /// Raises the fence of a group name, then those of its documents, then reads those that have it.
 ///
 /// A document that the last owner makes in between has the old fence. It is not in the estate, and that owner takes it away
 /// again when it sees the name's fence.
-pub async fn estate(db: &Db, group: &str, epoch: u64) -> Result<Everything, Trouble> {
+pub async fn estate(db: &Db, group: &str, epoch: u64) -> Result<FoundGroups, Trouble> {
     let fence = signed(epoch);
     let mut session = db.call(db.client.start_session().causal_consistency(true)).await?;
     let new = doc! { "name": group, "epoch": 0_i64, "edges": [] };

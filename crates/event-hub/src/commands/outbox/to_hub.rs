@@ -101,4 +101,9 @@ impl Publisher for ToHub {
         let inner = self.inner.clone();
         Box::pin(async move { inner.publish(event).await })
     }
+
+    fn is_available(&self) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+        let inner = self.inner.clone();
+        Box::pin(async move { inner.connection().await.is_ok() })
+    }
 }

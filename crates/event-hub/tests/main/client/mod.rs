@@ -33,6 +33,7 @@ async fn connection(hub: &Hub) -> Connection {
 
 async fn client(hub: &Hub) -> Client {
     let (first, longest) = (Duration::from_millis(5), Duration::from_millis(200));
-    let builder = Client::builder(target(hub)).token(hub.token()).backoff(first, longest);
+    let builder = Client::builder(target(hub)).token(hub.token());
+    let builder = builder.backoff(first, longest).reconnect_within(first);
     soon(Box::pin(builder.connect())).await.unwrap()
 }

@@ -6,6 +6,7 @@ mod lost;
 mod outbox;
 mod refused;
 mod serving;
+mod stopping;
 mod waiting;
 mod writers;
 

@@ -1,5 +1,6 @@
 //! What a client does over one connection.
 
+use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use hub_proto::Code;
+use hub_proto::{Code, TopicName};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
@@ -32,30 +33,51 @@ pub(super) struct Session<'a> {
     connection: Connection,
     /// Events that were sent on this connection.
     sent: FuturesUnordered<Sent>,
-    subscribing: FuturesUnordered<BoxFuture<'static, (Arc<Line>, Result<Deliveries>)>>,
+    subscribing: FuturesUnordered<BoxFuture<'static, Begun>>,
     /// What the hub refused for a reason that passes.
     later: FuturesUnordered<BoxFuture<'static, Retry>>,
+    /// Topics with an event that is to be sent again.
+    held: HashMap<TopicName, HeldTopic>,
     pace: Backoff,
     notices: broadcast::Receiver<Error>,
     /// Ready with the next token that the hub has taken.
     renewal: BoxFuture<'static, Identity>,
 }
 
+/// A subscription, the number of the request for it, and the answer to that.
+type Begun = (Arc<Line>, u64, Result<Deliveries>);
+
 /// Something to be tried again.
 enum Retry {
-    Publish(u64),
+    Publish(TopicName),
     Subscribe(Arc<Line>),
 }
 
+/// A topic of which the hub refused an event for a reason that passes. It is tried with the first of its events, alone; the
+/// others follow in their order once the hub has taken that one, so that none overtakes it.
+#[derive(Default)]
+struct HeldTopic {
+    /// The events that wait, by their numbers.
+    waiting: BTreeSet<u64>,
+    /// The event that is tried.
+    trying: Option<u64>,
+    /// Whether a time is set for the next try.
+    paused: bool,
+}
+
 /// An event that was sent, by its number.
-struct Sent(u64, Answering);
+struct Sent {
+    number: u64,
+    topic: TopicName,
+    answering: Answering,
+}
 
 impl Future for Sent {
-    type Output = (u64, Result<Answer>);
+    type Output = (u64, TopicName, Result<Answer>);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let number = self.0;
-        Pin::new(&mut self.1).poll(context).map(|answer| (number, answer))
+        let answer = std::task::ready!(Pin::new(&mut self.answering).poll(context));
+        Poll::Ready((self.number, self.topic.clone(), answer))
     }
 }
 
@@ -65,6 +87,7 @@ impl<'a> Session<'a> {
             sent: FuturesUnordered::new(),
             subscribing: FuturesUnordered::new(),
             later: FuturesUnordered::new(),
+            held: HashMap::new(),
             pace: Backoff::new(task.pace.0, task.pace.1),
             notices: connection.notices(),
             renewal: renewal(&connection, &task.credentials, identity.exp.map(renew_after)),
@@ -79,6 +102,7 @@ impl<'a> Session<'a> {
             self.send(number).await;
         }
         for line in self.task.shared.lines() {
+            line.take_again();
             self.subscribe(line);
         }
         loop {
@@ -88,11 +112,14 @@ impl<'a> Session<'a> {
             }
             let task = &mut *self.task;
             tokio::select! {
-                Some((number, answer)) = self.sent.next() => self.answered(number, answer),
+                Some((number, topic, answer)) = self.sent.next() => {
+                    let goes_on = self.answered(number, topic, answer);
+                    self.send_held(goes_on).await;
+                }
                 Some(command) = task.commands.recv() => self.take(command).await,
-                Some((line, begun)) = self.subscribing.next() => self.subscribed(line, begun),
+                Some((line, number, begun)) = self.subscribing.next() => self.subscribed(line, number, begun),
                 Some(retry) = self.later.next() => match retry {
-                    Retry::Publish(number) => self.send(number).await,
+                    Retry::Publish(topic) => self.try_held(topic).await,
                     Retry::Subscribe(line) => self.subscribe(line),
                 },
                 identity = &mut self.renewal => {
@@ -133,26 +160,66 @@ impl<'a> Session<'a> {
 
     // ---- publishing ----
 
-    /// Sends an event of the outbox, if it is still there.
+    /// Sends an event of the outbox, if it is still there, behind those of its topic that wait.
     async fn send(&mut self, number: u64) {
         let Some(event) = self.task.outbox.event(number) else { return };
+        if let Some(held) = self.held.get_mut(&event.topic) {
+            held.waiting.insert(number);
+            return;
+        }
+        self.send_now(number).await;
+    }
+
+    async fn send_now(&mut self, number: u64) {
+        let Some(event) = self.task.outbox.event(number) else { return };
         // If the connection is at its end the event goes over the next one.
+        let topic = event.topic.clone();
         if let Ok(answering) = self.connection.submit(event).await {
-            self.sent.push(Sent(number, answering));
+            self.sent.push(Sent { number, topic, answering });
         }
     }
 
-    fn answered(&mut self, number: u64, answer: Result<Answer>) {
+    /// Takes the answer to an event. Answers a topic whose waiting events can be sent now.
+    fn answered(&mut self, number: u64, topic: TopicName, answer: Result<Answer>) -> Option<TopicName> {
         let outbox = &mut self.task.outbox;
         match answer {
             Ok(answer) => outbox.settle(number, answer.read::<Receipt>()),
             Err(error) if passes(&error) => {
                 let wait = self.pace.wait(outbox.tried(number));
-                self.try_later(Retry::Publish(number), &error, wait);
+                let held = self.held.entry(topic.clone()).or_default();
+                held.waiting.insert(number);
+                held.trying.take_if(|trying| *trying == number);
+                if held.trying.is_none() && !std::mem::replace(&mut held.paused, true) {
+                    self.try_later(Retry::Publish(topic), &error, wait);
+                }
+                return None;
             }
             Err(error) if error.kind() == ErrorKind::Refused => outbox.settle(number, Err(error)),
             // The connection has ended; the event goes over the next one.
-            Err(_) => {}
+            Err(_) => return None,
+        }
+        let held = self.held.get(&topic)?;
+        (held.trying == Some(number)).then_some(topic)
+    }
+
+    /// Sends the first event of a topic that waits.
+    async fn try_held(&mut self, topic: TopicName) {
+        let Some(held) = self.held.get_mut(&topic) else { return };
+        held.paused = false;
+        while let Some(number) = held.waiting.pop_first() {
+            if self.task.outbox.event(number).is_some() {
+                held.trying = Some(number);
+                return self.send_now(number).await;
+            }
+        }
+        self.held.remove(&topic);
+    }
+
+    /// Sends all events of a topic that wait.
+    async fn send_held(&mut self, topic: Option<TopicName>) {
+        let Some(held) = topic.and_then(|topic| self.held.remove(&topic)) else { return };
+        for number in held.waiting {
+            self.send_now(number).await;
         }
     }
 
@@ -172,15 +239,16 @@ impl<'a> Session<'a> {
             return;
         }
         let connection = self.connection.clone();
+        let number = line.begin();
         self.subscribing.push(Box::pin(async move {
             let begun = connection.subscribe(line.request()).await;
-            (line, begun)
+            (line, number, begun)
         }));
     }
 
-    fn subscribed(&mut self, line: Arc<Line>, begun: Result<Deliveries>) {
+    fn subscribed(&mut self, line: Arc<Line>, number: u64, begun: Result<Deliveries>) {
         match begun {
-            Err(error) if passes(&error) => {
+            Err(error) if passes(&error) || self.is_left_over(&line, &error) => {
                 let wait = self.pace.wait(line.tried());
                 self.try_later(Retry::Subscribe(line), &error, wait);
             }
@@ -190,8 +258,15 @@ impl<'a> Session<'a> {
             }
             // It goes over the next connection.
             Err(_) => {}
-            begun => line.put(begun),
+            begun => line.put(begun.map(|deliveries| (number, deliveries))),
         }
+    }
+
+    /// Whether the hub still has a subscription of that name which nobody here reads any more. It is about to end.
+    fn is_left_over(&self, line: &Arc<Line>, error: &Error) -> bool {
+        let is_rival =
+            |other: &Arc<Line>| !Arc::ptr_eq(other, line) && other.request.name == line.request.name;
+        error.code() == Some(Code::AlreadySubscribed) && !self.task.shared.lines().iter().any(is_rival)
     }
 
     /// Subscribes again to what the hub has ended for a reason that passes.
@@ -215,8 +290,9 @@ impl<'a> Session<'a> {
 
     /// The connection has ended. Answers that came before its end count.
     async fn ended(mut self, closed: Closed) -> Closed {
-        while let Some((number, answer)) = self.sent.next().await {
-            self.answered(number, answer);
+        while let Some((number, topic, answer)) = self.sent.next().await {
+            // What waits goes over the next connection.
+            let _ = self.answered(number, topic, answer);
         }
         // Not closed by us: somebody else's handle cannot be closed without this task.
         match closed {

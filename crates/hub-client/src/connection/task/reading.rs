@@ -118,6 +118,7 @@ impl Task {
             attempt: delivery.ctx.map_or(0, |ctx| ctx.attempt),
             max_attempts: delivery.ctx.map_or(0, |ctx| ctx.max_attempts),
             ack_deadline: delivery.ctx.map(|ctx| deadline(ctx.ack_deadline_ms)),
+            epoch: delivery.ctx.map_or(0, |ctx| ctx.epoch),
         };
         if queue.push(Arrival::Event(delivered)) {
             self.full = Some(queue.clone());

@@ -17,6 +17,8 @@ fn same(text: &str) -> bool {
 fn an_event_is_found_by_its_ends_as_serde_finds_it() {
     let ctx = r#""ctx":{"attempt":2,"maxAttempts":5,"ack_deadline_ms":30000}"#;
     assert!(same(&format!(r#"{{"op":"EVENT","topic":"a.*","group":"g","event":{EVENT},{ctx}}}"#)));
+    let later = r#""ctx":{"attempt":2,"maxAttempts":5,"ack_deadline_ms":30000,"epoch":7}"#;
+    assert!(same(&format!(r#"{{"op":"EVENT","topic":"a.*","group":"g","event":{EVENT},{later}}}"#)));
     assert!(same(&format!(r#"{{"op":"EVENT","topic":"t","event":{EVENT}}}"#)));
     // What is laid out differently is left to serde.
     assert!(!same(&format!(r#"{{"op":"EVENT","topic":"t","group":"g","event":{EVENT},{ctx} }}"#)));

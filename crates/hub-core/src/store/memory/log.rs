@@ -125,7 +125,7 @@ impl Log {
             });
         }
         self.past.retain(|_, past| past.committed >= ids_since);
-        Cleaned { removed: (before - self.events.len()) as u64, bounds: self.bounds() }
+        Cleaned { removed: (before - self.events.len()) as u64, bounds: self.bounds(), is_partial: false }
     }
 
     /// Removes the records that `goes` picks, oldest first; it is told the newest seq of the record's key.

@@ -100,6 +100,22 @@ impl Shared for MemoryStore {
         done(Claim::Won { epoch: owner.epoch, edges: owner.edges.clone() })
     }
 
+    fn renew<'a>(
+        &'a self,
+        names: &'a [&'a str],
+        me: HubId,
+    ) -> BoxFuture<'a, StoreResult<Vec<(String, u64)>>> {
+        let mut owners = self.shared.common.owners.lock();
+        let mut renewed = Vec::new();
+        for &name in names {
+            if let Some(owner) = owners.get_mut(name).filter(|owner| owner.hub == Some(me)) {
+                owner.epoch += 1;
+                renewed.push((name.to_owned(), owner.epoch));
+            }
+        }
+        done(renewed)
+    }
+
     fn set_edges<'a>(
         &'a self,
         name: &'a str,

@@ -88,6 +88,7 @@ macro_rules! conformance_list {
                 each_claim_of_a_name_has_a_higher_epoch,
                 a_claim_on_old_knowledge_is_lost,
                 of_many_claims_at_once_one_is_won,
+                names_that_a_hub_owns_are_claimed_again_together,
                 a_name_that_was_given_up_has_no_owner_and_keeps_its_edges,
                 edges_are_noted_by_the_owner_alone,
                 an_estate_is_everything_of_one_name,

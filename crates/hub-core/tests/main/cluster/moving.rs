@@ -397,3 +397,118 @@ async fn a_member_that_comes_back_before_its_owner_came_by_what_it_brought_is_be
     at_b.ack(held[0].id, Some(1)).unwrap();
     assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_seek_is_not_undone_by_what_members_bring_to_the_next_owner() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=4).await;
+    let mut at_a = a.member_with("t", luggage(&b, vec![], vec![])).await.unwrap();
+    let handed = [next(&mut at_a).await, next(&mut at_a).await, next(&mut at_a).await, next(&mut at_a).await];
+    let (settled, held): (Vec<_>, Vec<_>) = at_a.held().into_iter().partition(|held| held.seq <= 2);
+    for done in &handed[..2] {
+        at_a.ack(done.event.id(), None).unwrap();
+    }
+    at_a.subscription().pause();
+    a.bus.set_cursor("t", "g", Position::Earliest).await.unwrap();
+    // The hub of the member has not heard of the seek.
+    drop((a, at_a));
+    cluster.owned_by(&b, "g").await;
+    let mut at_b = b.member_with("t", luggage(&b, held, settled)).await.unwrap();
+    // Nor does its user know which delivery this is about.
+    let _ = at_b.ack(handed[3].event.id(), Some(1));
+    assert_eq!(consume(&mut at_b, 4).await, [1, 2, 3, 4], "everything is to be read again");
+    assert_eq!(b.bus.get_cursor("t", "g").await.unwrap().unwrap().seq, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_seek_is_not_undone_by_a_member_that_comes_back() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=3).await;
+    let mut member = a.member_with("t", luggage(&b, vec![], vec![])).await.unwrap();
+    for _ in 0..3 {
+        next(&mut member).await;
+    }
+    let before = member.held();
+    a.bus.set_cursor("t", "g", Position::Earliest).await.unwrap();
+    for _ in 0..3 {
+        next(&mut member).await;
+    }
+    // Its user has what was delivered before the seek, and acked the first; nothing that came since has arrived.
+    member.come_back(&before[1..], &before[..1]);
+    assert_eq!(consume(&mut member, 3).await, [1, 2, 3], "everything is to be read again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_owner_delivers_nothing_while_members_elsewhere_keep_reporting() {
+    const MEMBERS: u32 = 100;
+    let cluster = Cluster::new();
+    let (a, b, c) = (cluster.hub().await, cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=150).await;
+    let one_at_a_time = |hub: &Hub, held| {
+        let luggage = Luggage { members: MEMBERS, ..luggage(&c, held, vec![]) };
+        let member = hub.bus.subscribe("t").group("g").from(Position::Earliest).max_in_flight(1);
+        member.bringing(luggage).open_by_id()
+    };
+    let mut members = Vec::new();
+    for _ in 0..MEMBERS {
+        let mut member = one_at_a_time(&a, vec![]).await.unwrap();
+        next(&mut member).await;
+        members.push(member);
+    }
+    let held: Vec<_> = members.iter().map(ById::held).collect();
+    cluster.clock.advance(300).await;
+    drop((a, members));
+    cluster.owned_by(&b, "g").await;
+    let mut other = b.member("t").await.unwrap();
+    let mut members = Vec::new();
+    for held in held {
+        // All of them take several times as long as a new owner waits for the first.
+        cluster.clock.advance(40).await;
+        assert_eq!(b.bus.group("t", "g").unwrap().reason, Some(hub_core::Reason::TakingOver));
+        members.push(one_at_a_time(&b, held).await.unwrap());
+    }
+    assert_eq!(consume(&mut other, 50).await, (101..=150).collect::<Vec<_>>(), "not what members hold");
+    assert_silent(&mut other).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ack_counts_as_saved_when_the_store_has_it() {
+    let cluster = Cluster::new();
+    let a = cluster.hub().await;
+    a.publish("t", 1..=2).await;
+    let mut member = a.member("t").await.unwrap();
+    cluster.clock.advance(300).await;
+    assert_eq!(consume(&mut member, 1).await, [1]);
+    let mark = member.save_mark();
+    assert!(!member.is_saved(mark));
+    cluster.clock.advance(300).await;
+    assert!(member.is_saved(mark));
+    assert!(member.is_saved(member.save_mark()), "there is nothing to save");
+    a.store.script(|call| (call == "commit").then_some(Fault::Refuse));
+    assert_eq!(consume(&mut member, 1).await, [2]);
+    let mark = member.save_mark();
+    cluster.clock.advance(1_000).await;
+    assert!(!member.is_saved(mark));
+    a.store.heal();
+    cluster.clock.advance(1_000).await;
+    assert!(member.is_saved(mark));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ack_that_was_not_saved_before_the_group_was_lost_never_counts_as_saved() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    a.publish("t", 1..=1).await;
+    let mut member = a.member("t").await.unwrap();
+    cluster.clock.advance(300).await;
+    a.cut_off();
+    assert_eq!(consume(&mut member, 1).await, [1]);
+    let mark = member.save_mark();
+    cluster.owned_by(&b, "g").await;
+    a.store.heal();
+    cluster.clock.advance(2_000).await;
+    assert_eq!(std::future::poll_fn(|cx| member.poll_ended(cx)).await.code, Code::NotOwner);
+    assert!(!member.is_saved(mark) && !member.is_saved(member.save_mark()));
+}

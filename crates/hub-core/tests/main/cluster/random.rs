@@ -144,7 +144,9 @@ impl Random {
             assert!(other.held.remove(&seq).is_none() || excused, "{seq} is in other hands");
         }
         let (id, attempt) = (handed.event.id(), handed.attempt);
-        self.members[at].held.insert(seq, Held { topic: "t".parse().unwrap(), id, seq, attempt, left: None });
+        self.members[at]
+            .held
+            .insert(seq, Held { topic: "t".parse().unwrap(), id, seq, attempt, epoch: 0, left: None });
     }
 
     fn settle(&mut self) {

@@ -205,3 +205,49 @@ async fn a_renewal_that_is_done_too_late_is_none() {
     world.settled().await;
     assert_eq!(drainer.stop().await.resets, 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_drainer_with_a_hub_that_is_away_held_goes_on_with_another() {
+    let world = World::new().await;
+    let cut_off = world.drain("a");
+    cut_off.hub.script(|_| Some(Answer::Refuse(Code::Unavailable)));
+    let other = world.drain("b");
+    // Until they have come to terms.
+    tokio::time::sleep(Duration::from_millis(4 * LEASE)).await;
+    world.add(many(0, 120)).await;
+    assert_in_order(&world.published(120).await);
+    // It is there all the while, and takes nothing from the other.
+    let before = world.clock.steady();
+    for n in 10..20 {
+        world.add(many(n * 12, n * 12 + 12)).await;
+        assert_in_order(&world.published(n as usize * 12 + 12).await);
+    }
+    assert!(world.clock.steady() - before < LEASE, "rows waited for a drainer that cannot publish them");
+    assert_eq!(world.outbox.shares().await.unwrap().0.workers.len(), 2);
+    // Its hub is there again: it takes its part.
+    cut_off.hub.heal();
+    tokio::time::sleep(Duration::from_millis(20 * LEASE)).await;
+    world.add(many(240, 840)).await;
+    assert_in_order(&world.published(840).await);
+    world.settled().await;
+    let (back, other) = (cut_off.stop().await, other.stop().await);
+    assert!(back.sent > 50 && other.sent > 250, "{back:?} {other:?}");
+    assert_eq!((back.resets, other.resets, back.parked + other.parked), (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drainer_with_a_hub_that_is_away_goes_on_when_it_is_alone() {
+    let world = World::new().await;
+    let first = world.drain("a");
+    first.hub.script(|_| Some(Answer::Refuse(Code::Unavailable)));
+    let second = world.drain("b");
+    second.hub.script(|_| Some(Answer::Refuse(Code::Unavailable)));
+    world.add(many(0, 120)).await;
+    tokio::time::sleep(Duration::from_millis(10 * LEASE)).await;
+    // Both are cut off, then one is gone.
+    second.task.abort();
+    first.hub.heal();
+    assert_in_order(&world.published(120).await);
+    world.settled().await;
+    first.stop().await;
+}

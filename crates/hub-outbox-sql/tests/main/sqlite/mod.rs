@@ -2,6 +2,8 @@
 
 mod busy;
 mod opening;
+#[cfg(target_os = "linux")]
+mod power;
 mod strangers;
 mod transactions;
 
@@ -9,6 +11,7 @@ use hub_core::outbox::OutboxStore;
 use hub_outbox_sql::{Options, SqliteOutbox};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
+use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -21,7 +24,12 @@ pub struct File {
 impl File {
     /// With the tables of an outbox in it.
     pub async fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::new_in(&std::env::temp_dir()).await
+    }
+
+    /// In some directory.
+    pub async fn new_in(dir: &Path) -> Self {
+        let dir = tempfile::tempdir_in(dir).unwrap();
         let path = dir.path().join("shop.db").to_str().unwrap().to_owned();
         SqliteOutbox::init(&path, &Options::default()).await.unwrap();
         Self { _dir: dir, path }

@@ -120,7 +120,7 @@ async fn call(name: &str, outbox: &PostgresOutbox, claimed: &mut Vec<RowId>) {
         "keys_behind" => assert_eq!(outbox.keys_behind(None, 30).await.unwrap().len(), 30),
         "claim" => {
             let ids = ids().await;
-            assert_eq!(outbox.claim(&claim, &ids, LONG).await.unwrap().len(), 100);
+            assert_eq!(outbox.claim(&claim, &ids, LONG, usize::MAX).await.unwrap().len(), 100);
             claimed.extend(ids);
         }
         "renew" => assert_eq!(outbox.renew("w", 1..=1, LONG).await.unwrap(), 100 * TIMES),

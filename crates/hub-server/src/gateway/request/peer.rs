@@ -37,6 +37,8 @@ pub(crate) enum PeerRequest {
     Release(Name, Option<EventId>),
     /// Events that never reached the member.
     Return { of: Name, ids: super::Ids, attempt: Option<u32> },
+    /// Everything up to this ack was said before: which acks are saved?
+    Saved(Name, u64),
     /// Which topics a list has.
     List(Name),
     /// Places a group anew.
@@ -55,6 +57,10 @@ pub(super) fn operation(op: &str, fields: &Fields<'_>) -> Result<Option<PeerRequ
         }
         "RETURN" => {
             PeerRequest::Return { of: of_group(fields)?, ids: ids(fields)?, attempt: attempt(fields)? }
+        }
+        "SAVED" => {
+            let upto = read(required("upto", fields.upto)?, "upto", "a whole number")?;
+            PeerRequest::Saved(of_group(fields)?, upto)
         }
         "LIST" => PeerRequest::List(of_group(fields)?),
         "SEEK" => {
@@ -119,20 +125,22 @@ fn events(name: &str, raw: &RawValue) -> Result<Vec<Held>> {
         seq: u64,
         attempt: u32,
         #[serde(default)]
+        epoch: u64,
+        #[serde(default)]
         left_ms: Option<u64>,
     }
     let parts = several(raw, BROUGHT).map_err(|found| list(name, raw, found, "events", BROUGHT))?;
     let mut last: Option<TopicName> = None;
     let mut event = |raw: &RawValue| {
-        let Written { topic, id, seq, attempt, left_ms: left } =
-            read(raw, name, "an array of {topic, id, seq, attempt, left_ms?}")?;
+        let Written { topic, id, seq, attempt, epoch, left_ms: left } =
+            read(raw, name, "an array of {topic, id, seq, attempt, epoch?, left_ms?}")?;
         // Most have the topic of the one before.
         let topic = match last.take().filter(|last| last.as_str() == topic) {
             Some(topic) => topic,
             None => TopicName::readable(&topic)?,
         };
         last = Some(topic.clone());
-        Ok(Held { topic, id, seq, attempt, left })
+        Ok(Held { topic, id, seq, attempt, epoch, left })
     };
     parts.into_iter().map(&mut event).collect()
 }

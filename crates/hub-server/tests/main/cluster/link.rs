@@ -6,6 +6,7 @@ use crate::world::Client;
 use hub_core::ClusterConfig;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// An owner that others reach over a wire, another hub, and a user there.
 struct Scene {
@@ -152,6 +153,27 @@ async fn an_ack_said_right_before_the_connection_is_lost_counts() {
 #[tokio::test]
 async fn an_ack_said_right_before_a_loss_that_the_owner_does_not_notice_counts() {
     Box::pin(ack_into_the_void(Wire::cut_near_end)).await;
+}
+
+#[tokio::test]
+async fn an_ack_said_long_before_a_silent_connection_is_found_dead_counts() {
+    let mut scene = Scene::new().await;
+    let held = scene.hold(2).await;
+    let mut other = scene.other().await;
+    scene.wire.silence();
+    scene.user.ok(ack(&held[0])).await;
+    // Longer than an owner that lives takes to save an ack that it has heard of.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    scene.user.ok(ack(&held[1])).await;
+    assert_eq!(scene.inflight(), 2, "the owner knows nothing of it");
+    scene.wire.cut();
+    scene.wire.carried(2).await;
+    until("the owner has heard of it", || scene.inflight() == 0).await;
+    scene.all_settled().await;
+    scene.user.ok(json!({"op": "UNSUBSCRIBE", "topic": "t", "group": "g"})).await;
+    scene.owner.publish("t", [3]).await;
+    let next = event(&mut other).await;
+    assert_eq!(seq(&next), 3, "nothing else came: {next}");
 }
 
 #[tokio::test]

@@ -379,3 +379,30 @@ async fn time_that_a_user_asked_for_is_good_with_the_next_owner() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_seek_is_not_undone_by_what_a_user_acked_and_holds_when_the_owner_changes() {
+    let cluster = Cluster::new();
+    let (owner, one, two) = three(&cluster, &patient()).await;
+    let mut client = member(&one, json!({"from": "earliest"})).await;
+    one.publish("t", 1..=3).await;
+    let before = hold(&mut client, 3).await;
+    for event in &before[..2] {
+        client.ok(ack(event)).await;
+    }
+    client.ok(json!({"op": "PAUSE", "topic": "t", "group": "g"})).await;
+    until("the owner has heard of it", || owner.bus().group("t", "g").unwrap().inflight == 1).await;
+    owner.bus().set_cursor("t", "g", hub_core::Position::Earliest).await.unwrap();
+    owner.stop().await;
+    client.ok(json!({"op": "RESUME", "topic": "t", "group": "g"})).await;
+    let again = hold(&mut client, 3).await;
+    assert_eq!(again.iter().map(seq).collect::<Vec<_>>(), [1, 2, 3], "everything is to be read again");
+    assert!(again.iter().all(|event| event["ctx"]["epoch"] == 1), "{again:?}");
+    for event in &again {
+        client.ok(ack(event)).await;
+    }
+    until("everything is settled", || {
+        owner_among(&[&one, &two]).is_some_and(|owner| owner.bus().group("t", "g").unwrap().lag == 0)
+    })
+    .await;
+}

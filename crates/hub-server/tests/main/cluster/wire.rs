@@ -105,8 +105,10 @@ async fn relay(near: TcpStream, to: SocketAddr, began: State, mut state: watch::
     let mut changes = state.clone();
     let ended = changes.wait_for(|state| state.cuts > began.cuts || state.halves > began.halves);
     let is_half = tokio::select! {
-        () = carrying => false,
+        // First of all: a cut ends the silence, too, and what was held back until then is lost.
+        biased;
         ended = ended => ended.is_ok_and(|state| state.cuts == began.cuts),
+        () = carrying => false,
     };
     if is_half {
         drop((from_near, to_near));

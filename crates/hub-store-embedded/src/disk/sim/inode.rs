@@ -2,6 +2,7 @@
 
 use super::SECTOR;
 use super::luck::{Luck, Span};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A file without its name.
@@ -19,6 +20,8 @@ pub(super) struct Inode {
     differs: Option<Range<usize>>,
     /// Whether a failed sync lost changes that `current` still has.
     astray: bool,
+    /// Sectors that cannot be read.
+    pub(super) unreadable: BTreeSet<usize>,
     /// How many handles of this life are open.
     pub(super) handles: usize,
 }
@@ -71,6 +74,8 @@ impl Inode {
     pub(super) fn write(&mut self, op: u64, offset: usize, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.touch(offset.min(self.current.len())..offset + bytes.len());
+            let sectors = offset / SECTOR..(offset + bytes.len()).div_ceil(SECTOR);
+            self.unreadable.retain(|sector| !sectors.contains(sector));
             overwrite(&mut self.current, offset, bytes);
             self.pending.push((op, Change::Write { offset, bytes: bytes.to_vec() }));
         }

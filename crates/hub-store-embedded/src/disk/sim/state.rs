@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) faults: Faults,
     pub(super) cold: bool,
     pub(super) stalled: usize,
+    /// How many files were open at the same time, at most.
+    pub(super) most_handles: usize,
     /// Who holds the lock.
     pub(super) guard: Option<u64>,
     pub(super) guards: u64,
@@ -43,6 +45,9 @@ pub(super) struct Faults {
     pub(super) lie_syncs: bool,
     pub(super) stall_syncs: bool,
     pub(super) fail_writes: bool,
+    pub(super) max_handles: Option<usize>,
+    /// A read fails after so many.
+    pub(super) fail_read: Option<u64>,
 }
 
 impl Shared {
@@ -60,6 +65,7 @@ impl Shared {
             faults: Faults::default(),
             cold: false,
             stalled: 0,
+            most_handles: 0,
             guard: None,
             guards: 0,
         };
@@ -167,6 +173,34 @@ impl State {
             names.swap(last, self.rng.below(last as u64 + 1) as usize);
         }
         names
+    }
+
+    /// An error if this is the read that is to fail.
+    pub(super) fn check_read(&mut self) -> io::Result<()> {
+        match &mut self.faults.fail_read {
+            None => Ok(()),
+            Some(0) => {
+                self.faults.fail_read = None;
+                Err(rustix::io::Errno::IO.into())
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// How many files are open.
+    pub(super) fn handles(&self) -> usize {
+        self.files.values().map(|inode| inode.handles).sum()
+    }
+
+    /// An error if no other file may be opened.
+    pub(super) fn check_handles(&self) -> io::Result<()> {
+        match self.faults.max_handles {
+            Some(most) if self.handles() >= most => Err(rustix::io::Errno::MFILE.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Whether there is no room at all.

@@ -269,3 +269,51 @@ async fn a_hub_whose_clock_is_ahead_of_the_server_removes_nothing_before_its_tim
     assert!(floor.is_none_or(|topic| topic.get_i64("clean_floor").is_err()), "nothing is announced either");
     bus.stop().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_cannot_be_made_does_not_keep_what_is_due() {
+    let world = World::new().await;
+    let hands = Hands::default();
+    let (store, trap) = world.victim(Options { clock: hands.clock(), ..world.options() }).await;
+    let policy = CleanPolicy { max_bytes: Some(1 << 30), ..OLD };
+    append(&store, vec![draft("t", "1"), draft("t", "2"), draft("t", "3")]).await;
+    assert!(store.clean(&topic("t"), policy).await.unwrap().is_partial, "it is called again");
+    append(&store, vec![draft("t", "4")]).await;
+    hands.pass(10 * MINUTE);
+    // The log has become too long for a question of the planner.
+    trap.set(1000, &["aggregate"], doc! { "errorCode": 50 }).await;
+    assert!(store.clean(&topic("t"), policy).await.is_err());
+    trap.off("failCommand").await;
+    assert_eq!(seqs(&log(&store, "t").await), [3, 4]);
+    assert_eq!(store.clean(&topic("t"), policy).await.unwrap().removed, 0);
+    hands.pass(10 * MINUTE);
+    let cleaned = store.clean(&topic("t"), policy).await.unwrap();
+    assert_eq!((cleaned.removed, cleaned.is_partial), (1, false));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ids_are_remembered_a_thousand_at_a_time() {
+    let world = World::new().await;
+    let hands = Hands::default();
+    let store = hub(&world, &hands).await;
+    append(&store, (0..3001).map(|n| draft("t", &n.to_string())).collect()).await;
+    world.db.run_command(doc! { "profile": 2 }).await.unwrap();
+    store.clean(&topic("t"), OLD).await.unwrap();
+    world.db.run_command(doc! { "profile": 0 }).await.unwrap();
+    assert_eq!(world.documents("dedupe").count_documents(doc! { "topic": "t" }).await.unwrap(), 3000);
+    let inserts = doc! { "ns": format!("{}.dedupe", world.database.name()), "op": "insert" };
+    assert_eq!(world.documents("system.profile").count_documents(inserts).await.unwrap(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_ids_than_go_at_once_are_forgotten() {
+    let world = World::new().await;
+    let hands = Hands::default();
+    let store = hub(&world, &hands).await;
+    append(&store, vec![draft("t", "1")]).await;
+    let old = (0..12_000).map(|n| doc! { "_id": n, "topic": "t", "committed": 5_i64 });
+    world.documents("dedupe").insert_many(old).await.unwrap();
+    world.documents("dedupe").insert_one(doc! { "_id": -1, "topic": "u", "committed": 5_i64 }).await.unwrap();
+    store.clean(&topic("t"), OLD).await.unwrap();
+    assert_eq!(world.documents("dedupe").count_documents(doc! {}).await.unwrap(), 1);
+}

@@ -43,6 +43,10 @@ impl EventStore for Elsewhere {
         pass_on!(self, store => store.commit(commit))
     }
 
+    fn lanes(&self) -> Option<usize> {
+        self.0.lanes()
+    }
+
     fn load(&self) -> BoxFuture<'_, StoreResult<Image>> {
         pass_on!(self, store => store.load())
     }
@@ -146,6 +150,18 @@ impl Shared for Elsewhere {
     fn claim<'a>(&'a self, name: &'a str, seen: u64, me: HubId) -> BoxFuture<'a, StoreResult<Claim>> {
         let name = name.to_owned();
         pass_on!(self, store => store.claim(&name, seen, me))
+    }
+
+    fn renew<'a>(
+        &'a self,
+        names: &'a [&'a str],
+        me: HubId,
+    ) -> BoxFuture<'a, StoreResult<Vec<(String, u64)>>> {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        pass_on!(self, store => async move {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            store.renew(&names, me).await
+        })
     }
 
     fn set_edges<'a>(

@@ -72,3 +72,16 @@ async fn only_what_is_appended_is_told() {
     let bounds = store.bounds(&topic("u")).await.unwrap();
     assert_eq!(bounds.last, 1);
 }
+
+/// Names of this many topics do not fit one message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tails_and_groups_of_a_hundred_thousand_topics_can_be_asked_for() {
+    let world = World::new().await;
+    let store = world.store().await;
+    let names: Vec<TopicName> = (0..100_000).map(|n| topic(&format!("{n:0>200}"))).collect();
+    append(&store, vec![draft(&names[0], "1"), draft(&names[99_999], "1")]).await;
+    let mut tails = store.tails(Some(&names)).await.unwrap();
+    tails.sort_unstable();
+    assert_eq!(tails, [(names[0].clone(), 1), (names[99_999].clone(), 1)]);
+    assert!(store.groups(Some(&names)).await.unwrap().is_empty());
+}

@@ -223,7 +223,7 @@ async fn with_many_rows_pending_every_call_looks_at_those_it_answers() {
     let held: Vec<Arc<str>> = keys.iter().cloned().chain(["key-7".into()]).collect();
     assert!(!outbox.holding(&held, all).await.unwrap().is_empty());
     let ids: Vec<_> = fresh.iter().map(|row| row.place.id.clone()).collect();
-    assert_eq!(outbox.claim(&claim, &ids, 60_000).await.unwrap().len(), 100);
+    assert_eq!(outbox.claim(&claim, &ids, 60_000, usize::MAX).await.unwrap().len(), 100);
     let sent = |id: &hub_core::outbox::RowId| hub_core::outbox::Settled {
         id: id.clone(),
         outcome: hub_core::outbox::Outcome::Sent,
@@ -253,4 +253,76 @@ async fn with_many_rows_pending_every_call_looks_at_those_it_answers() {
         assert!(looked.iter().all(|looked| *looked <= 2_500), "{looked:?} {found:?} {call}");
         assert!(!found.iter().any(|stage| stage == "COLLSCAN"), "{call}");
     }
+}
+
+/// Has reads of the outbox stop where they let writers have a turn, which they do after every row.
+struct HungReads {
+    admin: Database,
+    namespace: String,
+    entered: i64,
+}
+
+impl HungReads {
+    const POINT: &'static str = "setYieldAllLocksHang";
+
+    /// After some rows.
+    async fn begin(client: &Client, shop: &Database) -> Self {
+        let (admin, namespace) = (client.database("admin"), format!("{}.outbox", shop.name()));
+        let often = doc! { "setParameter": 1, "internalQueryExecYieldIterations": 1 };
+        admin.run_command(often).await.unwrap();
+        let mut hung = Self { admin, namespace, entered: 0 };
+        let before = hung.set(Bson::from(doc! { "skip": 10 })).await;
+        hung.entered = before.get_i64("count").or(before.get_i32("count").map(i64::from)).unwrap_or(0);
+        hung
+    }
+
+    async fn set(&self, mode: Bson) -> Document {
+        let data = doc! { "namespace": &self.namespace };
+        let command = doc! { "configureFailPoint": Self::POINT, "mode": mode, "data": data };
+        self.admin.run_command(command).await.unwrap()
+    }
+
+    /// Waits until a read hangs, or is over without having let anybody have a turn.
+    async fn hangs<T>(&self, reading: &tokio::task::JoinHandle<T>) {
+        while !reading.is_finished() {
+            let wait =
+                doc! { "waitForFailPoint": Self::POINT, "timesEntered": self.entered + 1, "maxTimeMS": 200 };
+            if self.admin.run_command(wait).await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    async fn end(&self) {
+        self.set("off".into()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_later_row_of_a_key_is_not_found_without_an_earlier_one() {
+    let set = hub_testbed::ReplicaSet::start(1).await.unwrap();
+    let outbox = open_in(hub_testbed::database_on(&set.uri())).await;
+    let (client, shop) = outbox.client().await;
+    let row = |at: u64, key: &str| NewRow {
+        at: at * 1_000_000,
+        ..NewRow::new("t", Payload::of(&at).unwrap()).key(key)
+    };
+    outbox.add((100..150).map(|at| row(at, &format!("other {at}"))).collect()).await.unwrap();
+    let (first, second) = (row(1, "k"), row(200, "k"));
+    let hung = HungReads::begin(&client, &shop).await;
+    let reader = outbox.inner.clone();
+    let reading = tokio::spawn(async move { reader.fresh(None, 1_000).await.unwrap() });
+    hung.hangs(&reading).await;
+    // One after the other, as somebody does who writes them under a lock: the first behind the place where the read is, the
+    // second before it.
+    outbox.add(vec![first]).await.unwrap();
+    outbox.add(vec![second]).await.unwrap();
+    hung.end().await;
+    let found = reading.await.unwrap();
+    let of_key: Vec<_> =
+        found.iter().filter(|row| row.key.as_deref() == Some("k")).map(|row| row.place.at).collect();
+    assert!(found.len() >= 50, "{found:?}");
+    assert!(of_key.is_empty() || of_key.len() == 2, "the second one was found without the first: {of_key:?}");
+    // Who looks again finds both.
+    assert_eq!(outbox.fresh(None, 1_000).await.unwrap().len(), 52);
 }

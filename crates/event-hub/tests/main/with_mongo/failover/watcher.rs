@@ -11,7 +11,8 @@ pub async fn watch(load: Arc<Load>, me: usize, home: usize) {
     let (first, longest) = (Duration::from_millis(20), Duration::from_millis(500));
     let builder = Client::builder(load.addresses.target(home)).token(&*load.addresses.token);
     let others = (home + 1..hubs).chain(0..home);
-    let builder = others.fold(builder.backoff(first, longest), |it, hub| it.also(load.addresses.target(hub)));
+    let builder = builder.backoff(first, longest).reconnect_within(first);
+    let builder = others.fold(builder, |it, hub| it.also(load.addresses.target(hub)));
     let client = builder.connect().await.unwrap();
     let options = SubscribeOptions {
         from: Some(Position::Earliest),

@@ -100,6 +100,32 @@ pub(in super::super) async fn of_many_claims_at_once_one_is_won(lab: Lab) {
     }
 }
 
+pub(in super::super) async fn names_that_a_hub_owns_are_claimed_again_together(lab: Lab) {
+    let Some((_port, shared)) = open(&lab).await else { return };
+    let (one, two, edge) = (hub().id, hub().id, hub().id);
+    let names: Vec<String> = (0..300).map(|n| format!("g{n}")).collect();
+    for name in &names {
+        claim(&shared, name, one).await;
+    }
+    claim(&shared, "g7", two).await;
+    shared.set_edges("g8", 1, &[edge]).await.unwrap();
+    let all: Vec<&str> = names.iter().map(String::as_str).chain(["unknown"]).collect();
+    for times in 1..=2 {
+        let mut renewed = shared.renew(&all, one).await.unwrap();
+        renewed.sort_unstable();
+        assert_eq!(renewed.len(), 299);
+        assert!(renewed.iter().all(|(name, epoch)| name != "g7" && *epoch == 1 + times), "{renewed:?}");
+        let mut owned = shared.owned(one).await.unwrap();
+        owned.sort_unstable();
+        assert_eq!(owned, renewed);
+    }
+    assert_eq!(shared.owner("g7").await.unwrap(), Ownership { hub: Some(two), epoch: 2, edges: vec![] });
+    assert_eq!(shared.owner("g8").await.unwrap().edges, [edge], "edges stay noted");
+    assert_eq!(shared.owner("unknown").await.unwrap(), Ownership::default());
+    assert!(matches!(shared.claim("g9", 1, two).await.unwrap(), Claim::Lost(_)), "its epoch was raised");
+    assert_eq!(shared.renew(&[], one).await.unwrap(), []);
+}
+
 pub(in super::super) async fn a_name_that_was_given_up_has_no_owner_and_keeps_its_edges(lab: Lab) {
     let Some((_port, shared)) = open(&lab).await else { return };
     let (one, two, edge) = (hub().id, hub().id, hub().id);
