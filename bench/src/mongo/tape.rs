@@ -113,7 +113,7 @@ impl EventStore for TapedStore {
     }
 
     fn time(&self) -> BoxFuture<'_, StoreResult<Option<Millis>>> {
-        self.inner.time()
+        self.store.time()
     }
 
     fn health(&self) -> Health {

@@ -16,7 +16,7 @@ pub async fn run(store: &dyn OutboxStore, rows: usize, batch: usize) -> Result<(
             if ids.is_empty() {
                 return Ok(Vec::new());
             }
-            store.claim(&claim, &ids, 60_000).await
+            store.claim(&claim, &ids, 60_000, usize::MAX).await
         };
         let settling = async {
             match &marking {
