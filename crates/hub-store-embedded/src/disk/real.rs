@@ -153,7 +153,8 @@ impl Disk for RealDisk {
 
     fn free(&self) -> Option<u64> {
         let about = rustix::fs::statvfs(&self.root).ok()?;
-        Some(about.f_bavail.saturating_mul(about.f_frsize))
+        // A file system without a size, as some network ones are, says nothing about its room.
+        (about.f_blocks > 0).then_some(about.f_bavail.saturating_mul(about.f_frsize))
     }
 
     fn boot(&self) -> u64 {
