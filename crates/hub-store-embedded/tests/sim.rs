@@ -16,7 +16,12 @@ impl Crashing {
     /// Segments of 2 to 8 KiB, as the seed has it: everything is sealed, rewritten and recovered many times.
     fn new(seed: u64) -> Self {
         let segment_bytes = 2048 << (seed % 3);
-        let options = Options { segment_bytes, threads: Threads::None, ..Options::default() };
+        let options = Options {
+            segment_bytes,
+            threads: Threads::None,
+            disk_reserve: segment_bytes,
+            ..Options::default()
+        };
         Self { disk: SimDisk::new(seed), options }
     }
 
