@@ -8,7 +8,7 @@
 //! - **On a store with a clock of its own** (MongoDB) the time is never later than the store's.
 //!
 //! A wall clock that is ahead of the trusted time by more than [`TOLERANCE`] is either wrong or right after a long downtime, and the hub cannot
-//! tell which. It goes on with the trusted time, says so in the log and in a metric, and believes the wall clock after a tenth of the
+//! tell which. It goes on with the trusted time, reports the lead in the log and in a metric, and believes the wall clock after a tenth of the
 //! lead: an hour at least, and [`Config::clock_jump_wait`](crate::Config) at most. Meanwhile events are kept longer than they need to be;
 //! bounds in bytes hold all the time.
 

@@ -223,7 +223,7 @@ fn kept<'a>(shared: &Shared, segment: &'a Segment) -> Option<&'a [KeptPart]> {
     if let Some(kept) = segment.kept.get() {
         return Some(kept);
     }
-    // Whoever does read it says what is wrong with it.
+    // A later read of the segment reports what is wrong with it.
     let kept = read_kept(shared, segment).ok()?;
     Some(segment.kept.get_or_init(|| kept))
 }

@@ -37,7 +37,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Whoever went away does not want its answer: nothing to do.
+    /// A publisher that has gone away needs no answer.
     pub fn send(self, receipts: Vec<Result<Receipt>>) {
         match self {
             Self::Whole(reply) => drop(reply.send(receipts)),
@@ -74,7 +74,7 @@ impl Drop for Joint {
         let receipts = std::mem::take(self.receipts.get_mut()).into_iter().zip(&self.ids);
         let told =
             |(receipt, id): (Option<_>, &EventId)| receipt.unwrap_or_else(|| Err(cut_off().with_id(*id)));
-        // Whoever went away does not want its answer.
+        // A publisher that has gone away needs no answer.
         let _ = reply.send(receipts.map(told).collect());
     }
 }
@@ -107,7 +107,7 @@ impl Answer {
     /// Says that the outcome is not known, to one who was not answered yet.
     pub fn fail(&mut self, error: &StoreError) {
         let unknown = |id: EventId| Error::unavailable(unknown_outcome(error)).with_id(id);
-        // Whoever went away does not want its answer: nothing to do.
+        // A publisher that has gone away needs no answer.
         match &mut self.to {
             Asker::Event(id, reply) => drop(reply.take().map(|reply| reply.send(Err(unknown(*id))))),
             Asker::Events(ids, reply) => {

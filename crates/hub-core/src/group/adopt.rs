@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// What a member brings along of one topic.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
-    /// What is in hand.
+    /// Events that the member holds leases of.
     pub held: Vec<HeldLease>,
     /// What was acked: seqs, and the epochs they were delivered under.
     pub settled: Vec<(u64, u64)>,

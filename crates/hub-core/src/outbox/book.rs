@@ -114,7 +114,7 @@ impl Book {
         }
     }
 
-    /// Rows that the database takes to be in hand.
+    /// Rows that are claimed as far as the database knows.
     pub fn held(&self) -> usize {
         self.held
     }

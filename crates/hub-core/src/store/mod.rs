@@ -450,8 +450,8 @@ pub trait EventStore: Send + Sync + 'static {
     /// Another hub on the same store has deleted a topic up to `upto`: from now on no read by this store has one of those events.
     fn learn_deleted(&self, topic: &TopicName, upto: u64);
 
-    /// What time it is for the store, if it has a clock of its own that all hubs on it share. Nothing is removed for its age before that
-    /// clock says so, whatever a hub's own clock says.
+    /// What time it is for the store, if it has a clock of its own that all hubs on it share. Nothing is removed for its age before it
+    /// is that old by this clock, whatever a hub's own clock shows.
     fn time(&self) -> BoxFuture<'_, StoreResult<Option<Millis>>> {
         Box::pin(std::future::ready(Ok(None)))
     }

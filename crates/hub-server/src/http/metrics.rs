@@ -23,7 +23,7 @@ pub(super) async fn metrics(State(hub): State<Hub>, RawQuery(query): RawQuery, r
         caller.take_one()?;
     }
     Params::read(query.as_deref(), &[])?;
-    // Whoever may see the hub from its own machine, or administrates something, may see other subjects.
+    // Callers on the hub's own machine and tokens with an admin right may see other subjects.
     let sees_subjects = caller.as_ref().is_none_or(Caller::administrates);
     let text = write(&hub, sees_subjects).map_err(|_| Error::internal("the metrics cannot be written"))?;
     if let Some(caller) = &mut caller {

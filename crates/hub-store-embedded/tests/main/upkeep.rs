@@ -259,7 +259,7 @@ fn segments_with_nothing_left_are_removed_without_being_read() {
     let disk = SimDisk::new(1);
     let (store, _) = filled(&disk);
     let before = sealed(&disk);
-    // Whoever reads them finds damage.
+    // Reading them would report damage.
     for name in &before[..before.len() - 2] {
         (0..disk.bytes(name).len() as u64).for_each(|byte| disk.flip(name, byte, 0));
     }
