@@ -51,6 +51,13 @@ struct Usage {
     limit: u64,
 }
 
+impl Usage {
+    /// What tells series apart.
+    fn series(&self) -> (&str, &str, &str) {
+        (self.kind, &self.name, self.resource)
+    }
+}
+
 impl QuotaMetrics {
     fn usages(&self) -> Vec<Usage> {
         let mut usages = Vec::new();
@@ -64,6 +71,9 @@ impl QuotaMetrics {
         }
         let settings = self.settings.borrow().clone();
         self.add_open(&mut usages, &settings.limits);
+        // Two quotas of one pattern would be one series twice: the tighter one counts.
+        usages.sort_by(|a, b| a.series().cmp(&b.series()).then(a.limit.cmp(&b.limit)));
+        usages.dedup_by(|next, kept| next.series() == kept.series());
         usages
     }
 

@@ -197,6 +197,7 @@ async fn quotas_are_metrics_for_those_who_may_see_other_subjects() {
     let quota = |of, topics| hub_core::Quota { of, topics: Some(topics), groups: None, stored_bytes: None };
     let quotas = vec![
         quota(hub_core::QuotaOf::Topics("metrics.**".parse().unwrap()), 9),
+        quota(hub_core::QuotaOf::Topics("metrics.**".parse().unwrap()), 12),
         quota(hub_core::QuotaOf::EverySubject, 2),
     ];
     let limits = Limits {
@@ -230,6 +231,8 @@ async fn quotas_are_metrics_for_those_who_may_see_other_subjects() {
         assert!(open.lines().any(|known| known == line), "{line}: {open}");
     }
     assert!(open.ends_with("# EOF\n"));
+    let of_pattern = open.lines().filter(|line| line.starts_with("quota_limit{kind=\"pattern\""));
+    assert_eq!(of_pattern.count(), 1, "two quotas of one pattern are one series");
     let admin = world.token(&["admin:**"]);
     assert!(scrape(&admin, "hub.example").await.contains("quota_used{"));
     let seen = scrape(&ada, "hub.example").await;
