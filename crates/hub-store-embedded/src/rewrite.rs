@@ -39,7 +39,7 @@ pub struct Written {
 
 /// How much of a segment is left, and how large it is.
 struct Share {
-    /// Records that are not gone; of a log about so many.
+    /// Records that are not gone: estimated for a log segment, exact for a kept one.
     live: u64,
     /// Records that it began with.
     whole: u64,

@@ -103,7 +103,7 @@ impl Rooms {
             *(if topic.is_held_up() { &mut held_up } else { &mut steady }) += draft.len();
         }
         let mut room = Room::default();
-        // What may take long comes first: whoever waits for it holds nothing.
+        // The acquisition that may take long comes first: a publisher that waits for it holds nothing else.
         if held_up > 0 {
             let permits = self.permits(held_up);
             room.held_up = Some(self.held_up.clone().acquire_many_owned(permits).await.ok()?);

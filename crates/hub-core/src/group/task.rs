@@ -181,7 +181,7 @@ impl Group {
         block.retain(|event| {
             let Some(key) = event.key().filter(|_| event.audience().is_none()) else { return true };
             let at = keys.binary_search(key).ok();
-            // Behind a newest one that is damaged, the newest that can be read is as good as any.
+            // Where the newest record of a key is damaged, no event of the key is known to be overtaken: all are delivered.
             let newest = at.and_then(|at| newest[at].as_ref().ok()?.as_ref());
             newest.is_none_or(|newest| newest.seq() <= event.seq())
         });

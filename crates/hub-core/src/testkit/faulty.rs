@@ -143,7 +143,7 @@ impl FaultyStore {
         *self.health.lock() = Some(Box::new(say));
     }
 
-    /// From now on records for which `refuse` says so are refused; the others of the same commit are not.
+    /// From now on records for which `refuse` answers true are refused; the others of the same commit are not.
     pub fn refuse_records(&self, refuse: impl FnMut(&Record) -> bool + Send + 'static) {
         *self.refuse.lock() = Some(Box::new(refuse));
     }

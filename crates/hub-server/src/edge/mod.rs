@@ -3,7 +3,7 @@
 //! One hub owns a group's name and dispatches all groups of that name. A member that is connected elsewhere is served by
 //! its own hub, the **edge**, through a connection to the owner: the edge keeps the user's socket, rights and limits, the
 //! owner has a member for it like any other. When the owner changes, every member looks for the new one and brings along
-//! what its user has in hand, and what the user acked that may not be saved; the user notices nothing but a pause.
+//! the leases that its user holds, and what the user acked that may not be saved; the user notices nothing but a pause.
 //!
 //! ```text
 //!            SUBSCRIBE            ┌──────── Here: a member of the bus ◄──────┐
@@ -16,7 +16,7 @@
 //! | one member, whichever way it is served | [`Member`] |
 //! | served by another hub | `remote` |
 //! | between two owners | `moving`, `find` |
-//! | what the user has in hand, and what it acked that may not be saved | `hand`, `settled`, `confirm` |
+//! | the leases that the user holds, and what it acked that may not be saved | `hand`, `settled`, `confirm` |
 //! | what it asked for, to be asked for again | [`Ask`] |
 //! | a connection to another hub | `link` |
 //! | placing and deleting groups that another hub owns | `admin` |

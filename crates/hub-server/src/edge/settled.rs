@@ -3,7 +3,7 @@
 use hub_core::{ById, Held};
 use std::collections::VecDeque;
 
-/// Acks that are kept: as many as a member may have in hand. Of more the oldest are forgotten, and may come again.
+/// Acks that are kept: as many as a member may hold leases. Beyond that the oldest are forgotten, and their events may come again.
 const MOST_ACKS: usize = 100_000;
 /// Marks that are kept. A store that takes no saves for long leaves the newest in the place of the one before.
 const MOST_MARKS: usize = 8;

@@ -58,7 +58,7 @@ async fn a_claim_of_large_rows_is_bounded_by_their_bytes_from_the_first_on() {
 async fn rows_of_one_key_do_not_wait_for_each_other_s_commit() {
     let world = World::new().await;
     let drainer = world.drain_with(DrainerOptions { batch_size: 100, ..options("a") });
-    // One commit takes so long, however many events are in it.
+    // The time of one commit, with any number of events in it.
     drainer.hub.script(|_| Some(Answer::Slow(100)));
     world.add((0..1_000).map(|n| (n, Some("k")))).await;
     let before = world.clock.steady();

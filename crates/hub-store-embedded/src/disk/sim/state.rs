@@ -46,7 +46,7 @@ pub(super) struct Faults {
     pub(super) stall_syncs: bool,
     pub(super) fail_writes: bool,
     pub(super) max_handles: Option<usize>,
-    /// A read fails after so many.
+    /// The number of reads that succeed before one fails.
     pub(super) fail_read: Option<u64>,
 }
 
