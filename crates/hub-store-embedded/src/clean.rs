@@ -12,6 +12,7 @@ use crate::segment::{Stored, json_len};
 use crate::shared::Shared;
 use hub_core::store::CleanPolicy;
 use roaring::RoaringTreemap;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Entries looked at together.
 const CHUNK: usize = 1024;
@@ -90,14 +91,16 @@ impl Gone {
     }
 }
 
-/// The newest record of every key, but for tombstones whose grace is over.
+/// The newest record of every key, but for tombstones whose grace is over; those stay while the log is damaged.
 fn newest(shared: &Shared, topic: &Topic, policy: &CleanPolicy, reach: u64) -> Answer<RoaringTreemap> {
+    // A damaged or missing segment may be put back from a backup: without its tombstone a deleted key would come back.
+    let is_whole = shared.segments().iter().all(|segment| !segment.damaged.load(Relaxed));
     loop {
         let mut newest = RoaringTreemap::new();
         let mut keys = Keys::new(shared, topic, None, Wait::Yes)?;
         while let Some((segment, entry)) = keys.next()? {
             let mut over = false;
-            if entry.flags.has(Flags::TOMBSTONE) && entry.seq <= reach {
+            if entry.flags.has(Flags::TOMBSTONE) && entry.seq <= reach && is_whole {
                 let stored = segment.frame(entry.offset, &topic.name, Wait::Yes);
                 let stored = stored.map_err(|error| lookup::failed(shared, &error))?;
                 over = matches!(stored, Some(Stored::Event(event)) if event.committed() < policy.tombstones_before);

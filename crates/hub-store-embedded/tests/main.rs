@@ -31,6 +31,8 @@ mod model;
 mod newest;
 #[path = "main/power.rs"]
 mod power;
+#[path = "main/restored.rs"]
+mod restored;
 #[path = "main/threads.rs"]
 mod threads;
 #[path = "main/tools.rs"]
