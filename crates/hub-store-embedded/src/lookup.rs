@@ -58,18 +58,10 @@ pub enum Found {
     Past(Past),
 }
 
-/// Looks an id up, in the segments that are sealed too if so asked.
-pub fn find_id(
-    shared: &Shared,
-    topic: &Topic,
-    id: EventId,
-    hash: u64,
-    sealed: bool,
-    wait: Wait,
-) -> Answer<Option<Found>> {
+/// Looks an id up.
+pub fn find_id(shared: &Shared, topic: &Topic, id: EventId, hash: u64, wait: Wait) -> Answer<Option<Found>> {
     let segments = shared.segments();
-    let from = if sealed { 0 } else { segments.len() - 1 };
-    for segment in segments[from..].iter().rev() {
+    for segment in segments.last().into_iter().chain(segments.sealed_with(id)) {
         let offsets = shared.ask(segment, wait, || segment.offsets(id, hash, wait));
         for offset in offsets.map_err(|error| failed(shared, &error))? {
             let stored = segment.frame(offset, &topic.name, wait).map_err(|error| failed(shared, &error))?;
@@ -93,7 +85,7 @@ pub fn find_id(
 /// The seq of an id, cleaned away or not.
 pub fn seq_of(shared: &Shared, topic: &Topic, id: EventId, wait: Wait) -> Answer<Option<u64>> {
     let hash = id_hash(shared.seed, topic.number, id);
-    Ok(find_id(shared, topic, id, hash, true, wait)?.map(|found| match found {
+    Ok(find_id(shared, topic, id, hash, wait)?.map(|found| match found {
         Found::Event(event) => event.seq(),
         Found::Past(past) => past.seq,
     }))

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The largest [`Options::commit_bytes`].
+pub const LARGEST_COMMIT: usize = 1 << 30;
+
 /// Settings of an [`EmbeddedStore`](crate::EmbeddedStore).
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -9,6 +12,9 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Records after which a segment is full, however small they are: its index is in memory.
     pub segment_events: usize,
+    /// Bytes of a commit, at most 1 GiB: places in a segment are 32 bits wide. Events and records beyond it are answered
+    /// `unavailable`, and can be committed in a later one.
+    pub commit_bytes: usize,
     /// How long a relaxed topic's events may wait for a sync.
     pub sync_interval: Duration,
     /// Bytes of relaxed events that may wait for a sync; further ones wait with it.
@@ -38,6 +44,7 @@ impl Default for Options {
         Self {
             segment_bytes: 128 << 20,
             segment_events: 400_000,
+            commit_bytes: LARGEST_COMMIT,
             sync_interval: Duration::from_millis(2),
             unsynced_bytes: 1 << 20,
             reserve: 10_000,

@@ -438,7 +438,9 @@ impl Chunk {
     fn recorded(&self) -> Vec<StoreResult<()>> {
         let mut results = vec![Ok(()); self.recorded];
         for &at in &self.oversized {
-            let what = format!("a record of a group is too large; this store takes at most {LARGEST} bytes");
+            let what = format!(
+                "a record of a group is too large, or its commit: this store takes records of at most {LARGEST} bytes"
+            );
             results[at] = Err(StoreError::Unavailable(what));
         }
         results

@@ -11,7 +11,7 @@ use crate::segment::{Index, Segment};
 use crate::writer::Writer;
 use hub_core::Millis;
 use hub_core::store::{Appended, Commit, Committed, Durability, First, Record, StoreError, StoreResult};
-use hub_proto::{Draft, Event, EventId, Key, TopicName};
+use hub_proto::{Draft, Event, EventId, Key, TopicName, limits};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,13 +23,15 @@ pub const LARGEST: usize = frame::MAX - 64;
 pub const LARGEST_SET: usize = LARGEST - 64;
 /// The most digits that a seq has.
 const ROOM_FOR_SEQ: usize = 20;
+/// What an event takes beside its JSON without a seq.
+const EVENT_ROOM: usize = ROOM_FOR_SEQ + EVENT_OVERHEAD;
 /// What a topic takes beside its name: two headers, its number twice, and how far it is reserved.
 const ROOM_FOR_TOPIC: usize = 2 * frame::HEADER + 2 * 4 + 8;
 
 /// The largest buffer that is kept for the frames of another commit.
 const SPARE_BYTES: usize = 1 << 20;
 
-/// Ids may be looked for in so many segments, taken together, by a thread that has better things to do.
+/// The most searches of sealed segments that planning does on a thread that must not wait.
 const LOOKUPS: usize = 1 << 15;
 
 /// What is committed as a whole.
@@ -100,8 +102,10 @@ pub struct Chunk {
     pub records: Vec<Record>,
     /// How many were given.
     pub recorded: usize,
-    /// The places of those that are too large for a frame.
+    /// The places of those that are too large for a frame, or that the commit has no room for.
     pub oversized: Vec<usize>,
+    /// The commit has as many bytes as one may have.
+    full: bool,
     /// As given.
     pub cleaned: Vec<(Arc<Topic>, Cleaned)>,
     /// As given.
@@ -242,10 +246,11 @@ impl Writer {
         let mut newest = self.newest;
         // Most ids are made by the hub, and newer than any before: there is nothing to look up.
         let old = events.iter().enumerate().filter(|(_, draft)| !is_newer(draft.id(), &mut newest));
-        let (mut looked, mut doubtful) = (Vec::new(), Vec::new());
+        let (mut looked, mut doubtful, mut searches) = (Vec::new(), Vec::new(), 0);
         {
             // Of the others most are newer than any segment that is sealed, and not in this one: one look under one lock.
             let active = self.open.segment.index.read();
+            let segments = self.shared.segments();
             let mut run: Option<(&TopicName, Option<Arc<Topic>>)> = None;
             for (at, draft) in old {
                 let topic = match &run {
@@ -255,14 +260,17 @@ impl Writer {
                 looked.push((at, Ok(None)));
                 let Some(topic) = topic else { continue };
                 let hash = id_hash(self.shared.seed, topic.number, draft.id());
+                let sealed = segments.sealed_with(draft.id()).len();
                 match &*active {
-                    Index::Open(index)
-                        if !self.may_be_sealed(draft.id()) && index.ids.of(hash).next().is_none() => {}
-                    _ => doubtful.push((looked.len() - 1, topic.clone(), hash)),
+                    Index::Open(index) if sealed == 0 && index.ids.of(hash).next().is_none() => {}
+                    _ => {
+                        searches += sealed;
+                        doubtful.push((looked.len() - 1, topic.clone(), hash));
+                    }
                 }
             }
         }
-        if wait == Wait::No && doubtful.len() * self.shared.segments().len() > LOOKUPS {
+        if wait == Wait::No && searches > LOOKUPS {
             return None;
         }
         for (place, topic, hash) in doubtful {
@@ -275,13 +283,8 @@ impl Writer {
         Some(looked)
     }
 
-    /// Whether a segment that is sealed may have the id.
-    fn may_be_sealed(&self, id: EventId) -> bool {
-        !is_v7(id) || self.v7_before.is_some_and(|high| id <= high)
-    }
-
     fn find(&self, topic: &Topic, id: EventId, hash: u64, wait: Wait) -> Result<Known, Failed> {
-        let found = lookup::find_id(&self.shared, topic, id, hash, self.may_be_sealed(id), wait)?;
+        let found = lookup::find_id(&self.shared, topic, id, hash, wait)?;
         Ok(found.map(|found| match found {
             Found::Event(event) => First::Record(Arc::new(event)),
             Found::Past(past) => First::Remembered(past.seq, past.ts, past.content),
@@ -291,12 +294,14 @@ impl Writer {
     /// At least the bytes that a batch takes.
     pub(crate) fn room(&self, batch: &Batch) -> u64 {
         let events = batch.commit.events.iter();
-        let events: usize = events.map(|draft| draft.len() + ROOM_FOR_SEQ + EVENT_OVERHEAD).sum();
+        let events: usize = events.map(|draft| draft.len() + EVENT_ROOM).sum();
         let mut run = None;
         let names = batch.commit.events.iter().map(Draft::topic);
         let names = names.filter(|name| run.replace(*name) != Some(*name));
         let names: usize = names.map(|name| name.len() + ROOM_FOR_TOPIC).sum();
-        (events + names) as u64 + self.room_for_own(batch)
+        // What does not fit is refused.
+        let most = self.shared.options.commit_bytes + ROOM_FOR_TOPIC + limits::TOPIC_BYTES;
+        (events + names).min(most) as u64 + self.room_for_own(batch)
     }
 
     /// The bytes that a batch takes without its events.
@@ -351,6 +356,7 @@ impl Writer {
             records,
             recorded,
             oversized,
+            full: false,
             cleaned,
             jumps,
             sync,
@@ -396,15 +402,18 @@ impl Writer {
         for (at, record) in batch.commit.records.iter().enumerate() {
             let start = frames.len();
             seal.record(frames, record);
-            if frames.len() - start <= frame::HEADER + LARGEST {
-                continue;
-            }
-            frames.truncate(start);
-            if let Record::Progress(topic, group, progress) = record {
-                for part in record::parts(progress) {
-                    seal.record(frames, &Record::Progress(topic.clone(), group.clone(), part));
+            if frames.len() - start > frame::HEADER + LARGEST {
+                frames.truncate(start);
+                if let Record::Progress(topic, group, progress) = record {
+                    for part in record::parts(progress) {
+                        seal.record(frames, &Record::Progress(topic.clone(), group.clone(), part));
+                    }
+                } else {
+                    oversized.push(at);
                 }
-            } else {
+            }
+            if frames.len() > self.shared.options.commit_bytes {
+                frames.truncate(start);
                 oversized.push(at);
             }
         }
@@ -478,6 +487,13 @@ impl Writer {
             }
         }
         let Open { segment, start, frames, .. } = &mut self.open;
+        // An event behind one that is refused is refused, too: events of a topic keep their order when they come again.
+        let (commit_bytes, event_bytes) = (self.shared.options.commit_bytes, draft.len() + EVENT_ROOM);
+        chunk.full |= frames.len() + event_bytes > commit_bytes;
+        if chunk.full {
+            let what = format!("a commit has at most {commit_bytes} bytes; publish the event again");
+            return Err(StoreError::Unavailable(what));
+        }
         if touched.events == 0 && self.named.insert(number) {
             segment.seal.topic(frames, number, &touched.topic.name);
         }

@@ -10,7 +10,7 @@ use crate::format::frame::Seal;
 use crate::format::header::{self, Header};
 use crate::index::{Entry, Flags, Item, SegmentIndex, id_hash};
 use crate::keeper::seal;
-use crate::segment::{Index, KeptPart, Segment, SegmentId, Stored};
+use crate::segment::{Index, KeptPart, Segment, SegmentId, Segments, Stored};
 use crate::shared::Shared;
 use crate::sidecar::TopicPart;
 use crate::writer::random;
@@ -444,13 +444,13 @@ pub fn swap(shared: &Shared, run: &[Arc<Segment>], written: &Written) {
     let among = |segment: &Arc<Segment>| run.iter().any(|old| Arc::ptr_eq(old, segment));
     {
         let mut segments = shared.segments.write();
-        let mut list = Vec::clone(&segments);
+        let mut list = segments.to_vec();
         let at = list.iter().position(among).unwrap_or(list.len());
         list.retain(|segment| !among(segment));
         if let Some(segment) = &written.segment {
             list.insert(at, segment.clone());
         }
-        *segments = Arc::new(list);
+        *segments = Arc::new(Segments::new(list));
     }
     for topic in shared.catalog.topics() {
         let mut state = topic.state.lock();

@@ -142,6 +142,44 @@ impl fmt::Debug for Segment {
     }
 }
 
+/// The segments at one moment, in the order of the log; the last one is written to. A new value is made whenever one
+/// comes or goes.
+#[derive(Default)]
+pub struct Segments {
+    list: Vec<Arc<Segment>>,
+    /// The sealed ones: the highest id v7 of each descending, then those without one. Most ids are
+    /// higher than all of these; a single id of the far future has only its own segment searched for later ones.
+    by_highest_v7: Vec<(Option<EventId>, Arc<Segment>)>,
+}
+
+impl Segments {
+    /// The segments of a log.
+    pub fn new(list: Vec<Arc<Segment>>) -> Self {
+        let sealed = list.split_last().map_or(&[][..], |(_, sealed)| sealed);
+        let sealed = sealed.iter().map(|segment| (segment.highest_v7(), segment.clone()));
+        let mut by_highest_v7: Vec<_> = sealed.collect();
+        by_highest_v7.sort_by_key(|(highest, _)| std::cmp::Reverse(*highest));
+        Self { list, by_highest_v7 }
+    }
+
+    /// The sealed segments that may have an id.
+    pub fn sealed_with(&self, id: EventId) -> impl ExactSizeIterator<Item = &Arc<Segment>> {
+        let count = match is_v7(id) {
+            true => self.by_highest_v7.partition_point(|(highest, _)| *highest >= Some(id)),
+            false => self.by_highest_v7.len(),
+        };
+        self.by_highest_v7[..count].iter().map(|(_, segment)| segment)
+    }
+}
+
+impl std::ops::Deref for Segments {
+    type Target = [Arc<Segment>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.list
+    }
+}
+
 /// What a frame that the index points to turned out to be.
 #[derive(Debug)]
 pub enum Stored {
@@ -221,6 +259,15 @@ impl Segment {
             Index::Open(index) => Ok(index.keys(topic, after, max)),
             Index::Sealed(sidecar) => Ok(sidecar.keys(topic, after, max, wait)?),
         }
+    }
+
+    /// The highest of its ids that are UUIDs v7.
+    pub fn highest_v7(&self) -> Option<EventId> {
+        let v7 = match &*self.index.read() {
+            Index::Open(index) => index.v7,
+            Index::Sealed(sidecar) => sidecar.v7(),
+        };
+        v7.map(|(_, highest)| highest)
     }
 
     /// Where the frames are whose id has this hash.
@@ -357,4 +404,43 @@ impl DiskFile for Absent {
 /// Bytes of an entry's JSON.
 pub fn json_len(entry: &Entry) -> u64 {
     if entry.flags.has(Flags::PAST) { 0 } else { u64::from(entry.len).saturating_sub(EVENT_OVERHEAD as u64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v7(ms: u64) -> EventId {
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&ms.to_be_bytes()[2..]);
+        (bytes[6], bytes[8]) = (0x70, 0x80);
+        EventId::from_bytes(bytes)
+    }
+
+    fn log(number: u64, v7: Option<(EventId, EventId)>) -> Arc<Segment> {
+        let mut index = SegmentIndex::default();
+        index.v7 = v7;
+        Arc::new(Segment::absent(SegmentId::Log(number), number, 0, Index::Open(index)))
+    }
+
+    fn searched(segments: &Segments, id: EventId) -> Vec<u64> {
+        let mut numbers: Vec<u64> = segments.sealed_with(id).map(|segment| segment.id.number()).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    #[test]
+    fn an_id_of_the_far_future_has_only_its_own_segment_searched_for_later_ids() {
+        let times = |number: u64| (v7(number * 100), v7(number * 100 + 99));
+        let mut list: Vec<_> = (1..=50).map(|number| log(number, Some(times(number)))).collect();
+        list[6] = log(7, Some((v7(700), v7(1 << 47))));
+        list[20] = log(21, None);
+        let segments = Segments::new(list);
+        assert_eq!(searched(&segments, v7(5050)), [7]);
+        assert_eq!(searched(&segments, v7(4750)), [7, 47, 48, 49]);
+        assert_eq!(searched(&segments, v7((1 << 47) + 1)), [] as [u64; 0]);
+        // An id without a time in it may be anywhere; the active segment, 50, is never among the sealed ones.
+        let random = EventId::from_bytes([0x40; 16]);
+        assert_eq!(searched(&segments, random), (1..50).collect::<Vec<u64>>());
+    }
 }

@@ -10,7 +10,7 @@ use crate::manifest::{Manifest, Row};
 use crate::options::Options;
 use crate::rebuild;
 use crate::reserve;
-use crate::segment::{Index, Segment, SegmentId, Trouble};
+use crate::segment::{Index, Segment, SegmentId, Segments, Trouble};
 use hub_core::store::StoreError;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ pub struct Shared {
     /// Topics and groups.
     pub catalog: Catalog,
     /// Every segment, in the order of the log; the last one is written to.
-    pub segments: RwLock<Arc<Vec<Arc<Segment>>>>,
+    pub segments: RwLock<Arc<Segments>>,
     /// How it is doing.
     pub health: HealthBoard,
     /// How far the log goes, and how far it is safe.
@@ -155,7 +155,7 @@ impl Shared {
     }
 
     /// The segments, as of now.
-    pub fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
+    pub fn segments(&self) -> Arc<Segments> {
         self.segments.read().clone()
     }
 
@@ -168,9 +168,9 @@ impl Shared {
     /// Adds a segment at the end of the log.
     pub fn push_segment(&self, segment: Arc<Segment>) {
         let mut segments = self.segments.write();
-        let mut longer = Vec::clone(&segments);
+        let mut longer = segments.to_vec();
         longer.push(segment);
-        *segments = Arc::new(longer);
+        *segments = Arc::new(Segments::new(longer));
     }
 
     /// Everything as of now, but for the segments.

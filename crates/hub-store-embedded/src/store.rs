@@ -5,7 +5,7 @@ use crate::clean;
 use crate::disk::{Disk, RealDisk, Wait};
 use crate::keeper::{Desk, Job};
 use crate::lookup::{self, Answer, Failed, told};
-use crate::options::{Options, Threads};
+use crate::options::{LARGEST_COMMIT, Options, Threads};
 use crate::pipeline::{Help, Pipeline};
 use crate::plan::{Batch, LARGEST_SET};
 use crate::recover::{self, OpenError, Recovered};
@@ -65,6 +65,7 @@ impl EmbeddedStore {
         let place = disk.place();
         // Places in a segment are 32 bits wide, and a batch may go beyond its end.
         options.segment_bytes = options.segment_bytes.min(LARGEST_SEGMENT);
+        options.commit_bytes = options.commit_bytes.min(LARGEST_COMMIT);
         let own = options.threads == Threads::Own;
         let opened = match recover::open(disk.clone(), options.clone()) {
             // What was begun is begun again, as after a crash.

@@ -41,8 +41,6 @@ pub struct Writer {
     keeper: keeper::Desk,
     /// Topics that the segment has named.
     pub(crate) named: HashSet<u32, RandomState>,
-    /// The highest id v7 in any segment but the one that is written to.
-    pub(crate) v7_before: Option<EventId>,
     /// The highest of all that were planned or read: what is higher is new.
     pub(crate) newest: Option<EventId>,
     /// What is planned and not on its way to the disk yet.
@@ -64,16 +62,9 @@ impl Writer {
             let tail = shared.tail();
             Open::at(tail.segment.clone(), tail.end)
         };
-        let segments = shared.segments();
-        let (active, sealed) = match segments.split_last() {
-            Some((active, sealed)) => {
-                (highest_v7(active), sealed.iter().filter_map(|segment| highest_v7(segment)).max())
-            }
-            None => (None, None),
-        };
-        let (v7_before, newest) = (sealed, sealed.max(active));
+        let newest = shared.segments().iter().filter_map(|segment| segment.highest_v7()).max();
         let (spare, ahead, unseen) = Default::default();
-        Self { shared, keeper, named, v7_before, newest, open, spare, ahead, unseen, serial: 0 }
+        Self { shared, keeper, named, newest, open, spare, ahead, unseen, serial: 0 }
     }
 
     /// Begins another segment for a batch that does not fit into this one. On a full disk the store's own records get
@@ -161,7 +152,6 @@ impl Writer {
 
     /// Goes over to the next segment. `before` is the last commit that the sealed one counts, `number` the last of all.
     fn enter(&mut self, next: Begun, before: u64, number: u64, sealed: Arc<Segment>) {
-        self.v7_before = self.v7_before.max(highest_v7(&sealed));
         self.named.clear();
         let image = self.shared.image(sealed.id.number(), before);
         *self.shared.tail() = Tail::at(next.segment.clone(), next.spare, number, next.segment.len());
@@ -239,15 +229,6 @@ impl Writer {
         tracing::warn!("the disk works again: the log goes on in another segment");
         Ok(())
     }
-}
-
-/// The highest id v7 of a segment.
-fn highest_v7(segment: &Segment) -> Option<EventId> {
-    let v7 = match &*segment.index.read() {
-        Index::Open(index) => index.v7,
-        Index::Sealed(sidecar) => sidecar.v7(),
-    };
-    v7.map(|(_, high)| high)
 }
 
 /// More than a topic's frame takes.
