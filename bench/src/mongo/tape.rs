@@ -116,6 +116,10 @@ impl EventStore for TapedStore {
         self.store.time()
     }
 
+    fn max_payload(&self) -> Option<usize> {
+        self.store.max_payload()
+    }
+
     fn health(&self) -> Health {
         self.store.health()
     }

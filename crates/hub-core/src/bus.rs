@@ -118,6 +118,12 @@ impl BusBuilder {
     /// sub-registry with a prefix of its own.
     pub async fn open_with(self, registry: &mut Registry) -> Result<Bus> {
         self.config.check()?;
+        let (wanted, name) = (self.config.max_payload, self.store.name());
+        if let Some(most) = self.store.max_payload().filter(|most| wanted > *most) {
+            return Err(Error::bad_request(format!(
+                "max_payload is {wanted} bytes; a store of the kind {name} takes at most {most}"
+            )));
+        }
         let cluster = match self.cluster {
             Some(config) => {
                 let shared = self.store.shared().ok_or_else(|| {

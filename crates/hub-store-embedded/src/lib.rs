@@ -73,6 +73,6 @@ mod store;
 mod writer;
 
 pub use options::{Options, Threads};
-pub use plan::LARGEST as LARGEST_RECORD;
+pub use plan::{LARGEST as LARGEST_RECORD, MAX_PAYLOAD};
 pub use recover::OpenError;
 pub use store::EmbeddedStore;

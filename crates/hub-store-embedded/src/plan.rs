@@ -19,6 +19,8 @@ use tokio::sync::oneshot;
 
 /// The largest record.
 pub const LARGEST: usize = frame::MAX - 64;
+/// The largest payload of an event: the rest is for its headers, tags and names, and for what a dead letter has beside them.
+pub const MAX_PAYLOAD: usize = 15 << 20;
 /// The largest set of seqs in a frame: beside it are the topic's number and four others.
 pub const LARGEST_SET: usize = LARGEST - 64;
 /// The most digits that a seq has.

@@ -7,7 +7,7 @@ use crate::keeper::{Desk, Job};
 use crate::lookup::{self, Answer, Failed, told};
 use crate::options::{LARGEST_COMMIT, Options, Threads};
 use crate::pipeline::{Help, Pipeline};
-use crate::plan::{Batch, LARGEST_SET};
+use crate::plan::{Batch, LARGEST_SET, MAX_PAYLOAD};
 use crate::recover::{self, OpenError, Recovered};
 use crate::reserve::{self, is_disk_full};
 use crate::shared::Shared;
@@ -388,6 +388,10 @@ impl EventStore for EmbeddedStore {
 
     // There is no other hub.
     fn learn_deleted(&self, _topic: &TopicName, _upto: u64) {}
+
+    fn max_payload(&self) -> Option<usize> {
+        Some(MAX_PAYLOAD)
+    }
 
     fn health(&self) -> Health {
         let mut health = self.shared.health.read();

@@ -23,6 +23,8 @@ mod full;
 mod here;
 #[path = "main/kill.rs"]
 mod kill;
+#[path = "main/largest.rs"]
+mod largest;
 #[path = "main/ledger.rs"]
 mod ledger;
 #[path = "main/load.rs"]

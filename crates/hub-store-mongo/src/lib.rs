@@ -70,4 +70,4 @@ pub use clock::SteadyClock;
 pub use error::ConnectError;
 pub use observe::Observer;
 pub use options::{Names, Options};
-pub use store::MongoStore;
+pub use store::{MAX_PAYLOAD, MongoStore};

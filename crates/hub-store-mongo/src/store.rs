@@ -22,6 +22,10 @@ use mongodb::bson::doc;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// The largest payload of an event: a document of MongoDB has 16 MiB, and a payload may be in it twice, as BSON and as the
+/// text that was sent.
+pub const MAX_PAYLOAD: usize = 8 << 20;
+
 /// A store in a database that other hubs may use at the same time. See the crate's documentation.
 ///
 /// Cloning gives another handle.
@@ -246,6 +250,10 @@ impl EventStore for MongoStore {
             let time = answer.get_datetime("localTime").ok().map(|time| time.timestamp_millis());
             Ok(time.and_then(|millis| Millis::try_from(millis).ok()))
         })
+    }
+
+    fn max_payload(&self) -> Option<usize> {
+        Some(MAX_PAYLOAD)
     }
 
     fn health(&self) -> Health {

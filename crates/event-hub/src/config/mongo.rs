@@ -7,12 +7,9 @@ use crate::outbox::Place;
 use hub_client::{Certificate, Target};
 use hub_server::auth::{ClusterKey, Secret};
 use hub_server::net::TlsFiles;
-use hub_store_mongo::{Address, Names, Options};
+use hub_store_mongo::{Address, MAX_PAYLOAD, Names, Options};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-
-/// A document of MongoDB has 16 MiB, and a payload may be in it twice: as BSON, and as the text that was sent.
-const MAX_PAYLOAD: usize = 8 << 20;
 
 /// Where the events are, and the hub's place among those that share them.
 pub struct Mongo {

@@ -384,6 +384,12 @@ pub trait EventStore: Send + Sync + 'static {
         None
     }
 
+    /// The largest payload of an event that the store can hold, also as a dead letter; `None` if there is no limit. A bus that
+    /// allows larger ones is not opened. A store that wraps another passes on what that one says.
+    fn max_payload(&self) -> Option<usize> {
+        None
+    }
+
     /// How many commits are made at once, for a store that commits topics independently of each other. Each has the events of one
     /// topic, or records; no topic is in two that overlap, and records are in one at a time. Topics that are held up may be
     /// in 64 more. `None`: one commit at a time, with whatever waits.

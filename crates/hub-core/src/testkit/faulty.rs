@@ -332,6 +332,10 @@ impl EventStore for FaultyStore {
         self.inner.time()
     }
 
+    fn max_payload(&self) -> Option<usize> {
+        self.inner.max_payload()
+    }
+
     fn health(&self) -> Health {
         match &mut *self.health.lock() {
             Some(say) => say(),

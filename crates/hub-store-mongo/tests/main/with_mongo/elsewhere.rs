@@ -114,6 +114,10 @@ impl EventStore for Elsewhere {
         self.0.learn_deleted(topic, upto);
     }
 
+    fn max_payload(&self) -> Option<usize> {
+        self.0.max_payload()
+    }
+
     fn health(&self) -> Health {
         self.0.health()
     }
