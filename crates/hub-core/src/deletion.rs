@@ -129,8 +129,9 @@ pub(crate) async fn delete(engine: &Arc<Engine>, name: &TopicName) -> Result<Del
     let (this, name) = (engine.clone(), name.clone());
     let act = async move {
         let _turn = this.deletions.turn.lock().await;
-        let topics = begin(&this, &name).await?;
-        Ok(DeletedTopic { topics, ..advance(&this, &name).await? })
+        let begun = begin(&this, &name).await?;
+        let deleted = advance(&this, &name).await?;
+        Ok(DeletedTopic { topics: begun.topics, groups: begun.groups.max(deleted.groups), ..deleted })
     };
     engine.unbroken(act).await
 }
@@ -145,19 +146,35 @@ pub(crate) async fn resume(engine: &Arc<Engine>) {
     }
 }
 
-/// Decides the deletion: stores its first entry. Answers how many topics it is about.
-async fn begin(engine: &Arc<Engine>, name: &TopicName) -> Result<usize> {
+/// What a deletion is about when it begins.
+struct Begun {
+    topics: usize,
+    /// Groups that are stored, in a cluster. Counted before other hubs hear of the deletion, because each deletes its own at once.
+    groups: usize,
+}
+
+/// Decides the deletion: stores its first entry.
+async fn begin(engine: &Arc<Engine>, name: &TopicName) -> Result<Begun> {
     let topic = engine.known(name)?;
     let derived = [name.dead_letter(), name.snapshot(), name.snapshot().dead_letter()];
     let topics: Vec<Arc<Topic>> =
         std::iter::once(topic).chain(derived.iter().filter_map(|name| engine.find(name))).collect();
     topics.iter().for_each(|topic| topic.set_deleting(true));
-    let begun = store_begun(engine, name, &topics).await;
+    let begun = async {
+        let names: Vec<TopicName> = topics.iter().map(|topic| topic.name.clone()).collect();
+        let groups = match &engine.cluster {
+            Some(cluster) => cluster.groups_on(&names).await?.len(),
+            None => 0,
+        };
+        store_begun(engine, name, &topics).await?;
+        Ok(Begun { topics: topics.len(), groups })
+    };
+    let begun = begun.await;
     if begun.is_err() {
         // If the entry was stored all the same, the deletion happens with the next start.
         topics.iter().for_each(|topic| topic.set_deleting(false));
     }
-    begun.map(|()| topics.len())
+    begun
 }
 
 async fn store_begun(engine: &Arc<Engine>, name: &TopicName, topics: &[Arc<Topic>]) -> Result<()> {
@@ -215,17 +232,16 @@ async fn advance(engine: &Arc<Engine>, name: &TopicName) -> Result<DeletedTopic>
     Ok(deleted)
 }
 
-/// Deletes the groups on the topics, with the help of the hubs that own them. Answers how many there were.
+/// Deletes the groups on the topics, with the help of the hubs that own them. Answers how many this hub has deleted.
 async fn delete_groups(engine: &Arc<Engine>, deletion: &Deletion) -> Result<usize> {
     let names: Vec<TopicName> = deletion.upto.keys().cloned().collect();
     let Some(cluster) = &engine.cluster else { return delete_groups_of(engine, &names).await };
-    let there = cluster.groups_on(&names).await?.len();
     let deadline = Instant::now() + OTHER_HUBS_TIMEOUT;
     let mut deleted = 0;
     loop {
         deleted += delete_groups_of(engine, &names).await?;
         let left: BTreeSet<GroupName> = cluster.groups_on(&names).await?.into_iter().collect();
-        let Some(group) = left.first() else { return Ok(deleted.max(there)) };
+        let Some(group) = left.first() else { return Ok(deleted) };
         if Instant::now() >= deadline {
             return Err(Error::unavailable(format!(
                 "group {group} is served by another hub, which has not deleted it yet; the deletion goes on, ask again later"

@@ -41,6 +41,25 @@ async fn a_topic_goes_on_all_hubs_with_the_groups_that_others_own() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn groups_that_their_owner_deletes_at_once_are_counted() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.hub().await, cluster.hub().await);
+    b.publish("t", 1..=3).await;
+    let _at_b = b.member("t").await.unwrap();
+    until(&cluster, || a.bus.has_topic("t")).await;
+    // B hears of the deletion, and has deleted its group, before A learns that the deletion is stored.
+    a.store.script(|called| (called == "commit").then_some(Fault::Delay(2_000)));
+    let deleting = a.bus.clone();
+    let deleted = tokio::spawn(async move { deleting.delete_topic("t").await });
+    until(&cluster, || b.bus.group("t", "g").is_none()).await;
+    assert!(!deleted.is_finished());
+    while !deleted.is_finished() {
+        cluster.clock.advance(20).await;
+    }
+    assert_eq!(deleted.await.unwrap().unwrap().groups, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_group_of_a_hub_that_died_goes_with_its_topic() {
     let cluster = Cluster::new();
     let (a, b) = (cluster.hub().await, cluster.hub().await);
