@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{bus, mongo, outbox, store, tenants, wire};
+use crate::{bus, http, mongo, outbox, store, tenants, wire};
 use std::path::PathBuf;
 
 /// The help text.
@@ -11,6 +11,7 @@ usage: cargo xtask bench bus   [--json] [--quick] [PART...]
        cargo xtask bench mongo [--json] [--quick] [PART...]
        cargo xtask bench outbox [--json] [--quick] [--dir DIR] [PART...]
        cargo xtask bench tenants [--json] [--quick] [--dir DIR] [PART...]
+       cargo xtask bench http  [--json] [--quick] [--dir DIR] [PART...]
 
 Without a PART, all of them.
 
@@ -65,6 +66,12 @@ while another subject attacks, in turns with peace, and what the hub's memory gr
   watches          subscriptions without a group to lists of a thousand topics
   unauthenticated  a thousand sockets without AUTH, each with as much as it may send
 
+http: the HTTP side of a hub in a process of its own, on the embedded store.
+
+  export     a million events by /export, beside the store's own scan; memory
+  events     one publisher to 100 readers of /events, beside as many WebSockets
+  viewers    what a scrape every 5 s and 100 readers of /events add at 2,000 events/s
+
   --json     one line of JSON per figure
   --quick    a tenth of the events: does it run, and roughly how fast
   --full     reopen with ten million events too
@@ -89,6 +96,8 @@ pub enum Command {
     Tenants(Options<tenants::Attack>),
     /// The hub of that, on a directory, with so many topics.
     TenantsServer(String, usize),
+    /// The benchmark of HTTP.
+    Http(Options<http::Part>),
     /// The hub that clients connect to: on a directory, or on a MongoDB.
     Server(String),
     /// A process that the benchmark of the store starts, to kill it.
@@ -156,6 +165,13 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             }
             options.map(Command::Tenants)
         }
+        Some("http") => {
+            let options = options(words, http::Part::parse)?;
+            if let Some(Options { full: true, .. }) = &options {
+                return Err("--full is for `store`".into());
+            }
+            options.map(Command::Http)
+        }
         Some(tenants::SERVER) => {
             let arguments = words.next().zip(words.next().and_then(|topics| topics.parse().ok()));
             let (data, topics) =
@@ -171,7 +187,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
         Some("--help" | "-h") => None,
         Some(other) => {
             return Err(format!(
-                "no benchmark `{other}`; there is: bus, store, wire, mongo, outbox, tenants"
+                "no benchmark `{other}`; there is: bus, store, wire, mongo, outbox, tenants, http"
             ));
         }
         None => return Err("which benchmark?".into()),

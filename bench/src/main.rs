@@ -8,6 +8,7 @@ mod bus;
 mod child;
 mod cli;
 mod consume;
+mod http;
 mod load;
 mod measure;
 mod mongo;
@@ -78,6 +79,11 @@ fn run(command: Command) -> Result<()> {
         Command::Tenants(options) => {
             let mut report = Report::new("tenants", options.json);
             runtime.block_on(tenants::run(&options, &mut report))?;
+            report
+        }
+        Command::Http(options) => {
+            let mut report = Report::new("http", options.json);
+            runtime.block_on(http::run(&options, &mut report))?;
             report
         }
         Command::Server(store) => return runtime.block_on(wire::serve(&store)),

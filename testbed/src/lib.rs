@@ -5,6 +5,7 @@
 //! - [`ReplicaSet`] is a set of the test's own, whose nodes can be killed, frozen and restarted; [`Sharded`] a cluster;
 //!   [`Standalone`] a server without a set.
 //! - [`postgres`] is all that about PostgreSQL; [`drivers`] has the databases' drivers for other languages.
+//! - [`prometheus`] has a Prometheus that scrapes a hub, and `promtool`.
 //!
 //! Servers listen on loopback alone, and no server outlives its users, however those end: a watchdog sees to it.
 //! Where the programs come from is told in [`programs`]. Errors are [`anyhow`]'s, as nobody but a person reads them.
@@ -24,6 +25,7 @@ mod ports;
 pub mod postgres;
 mod program;
 pub mod programs;
+pub mod prometheus;
 mod proxy;
 mod replica_set;
 mod scratch;

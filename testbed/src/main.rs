@@ -7,7 +7,7 @@ use std::process::{ExitCode, ExitStatus};
 use anyhow::{Context, Result};
 use hub_testbed::postgres::{self, Postgres};
 use hub_testbed::programs::Programs;
-use hub_testbed::{ReplicaSet, URI_VARIABLE, drivers};
+use hub_testbed::{ReplicaSet, URI_VARIABLE, drivers, prometheus};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,11 +16,12 @@ use tokio::task::spawn_blocking;
 const USAGE: &str = "\
 usage: hub-testbed mongo|postgres get
        hub-testbed mongo|postgres run [--shared] -- COMMAND [ARGUMENT…]
-       hub-testbed drivers get
+       hub-testbed drivers|prometheus get
 
   mongo      MongoDB; its address is EVENT_HUB_TEST_MONGO
   postgres   PostgreSQL; its address is EVENT_HUB_TEST_POSTGRES
   drivers    the databases' drivers for Python and Node
+  prometheus Prometheus and promtool
 
   get        gets it into the cache, unless it is there or the machine has its own, and says which one it is
   run        runs COMMAND with the variable set to the address of a new server (MongoDB: a replica set of one node), which
@@ -39,6 +40,7 @@ async fn main() -> ExitCode {
         ["mongo", "get"] => get(|| Ok(Programs::get()?.describe())).await,
         ["postgres", "get"] => get(|| Ok(postgres::Programs::get()?.describe())).await,
         ["drivers", "get"] => get(drivers::describe).await,
+        ["prometheus", "get"] => get(|| prometheus::Programs::get()?.describe()).await,
         ["mongo", "run", ref rest @ ..] => match what_to_run(rest) {
             Some((shared, command)) => with_mongo(shared, command).await,
             None => return refuse(),

@@ -58,7 +58,7 @@ impl<'a> RustTests<'a> {
         }
         settings(&mut command);
         for service in with {
-            command = service.around(self.workspace, &command)?;
+            command = service.around(self.workspace, command)?;
         }
         self.counted(&mut command)
     }

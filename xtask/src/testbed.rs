@@ -9,7 +9,7 @@ use crate::process;
 use crate::steps::Report;
 use crate::workspace::Workspace;
 
-/// A database.
+/// A service that some tests need.
 #[derive(Debug)]
 pub struct Service {
     /// What people call it.
@@ -18,12 +18,19 @@ pub struct Service {
     word: &'static str,
     /// Tests that need it are in modules of this name, in any crate.
     pub module: &'static str,
+    /// All tests of a run share one server; otherwise each test starts its own.
+    is_shared: bool,
 }
 
 /// MongoDB.
-pub const MONGO: Service = Service { name: "MongoDB", word: "mongo", module: "with_mongo::" };
+pub const MONGO: Service =
+    Service { name: "MongoDB", word: "mongo", module: "with_mongo::", is_shared: true };
 /// PostgreSQL.
-pub const POSTGRES: Service = Service { name: "PostgreSQL", word: "postgres", module: "with_postgres::" };
+pub const POSTGRES: Service =
+    Service { name: "PostgreSQL", word: "postgres", module: "with_postgres::", is_shared: true };
+/// Prometheus.
+pub const PROMETHEUS: Service =
+    Service { name: "Prometheus", word: "prometheus", module: "with_prometheus::", is_shared: false };
 
 impl Service {
     /// Gets it, if the machine has none. The tests are built by now, and the program with them.
@@ -37,8 +44,11 @@ impl Service {
         })
     }
 
-    /// `command` with a server of its own, which is gone when the command is.
-    pub fn around(&self, workspace: &Workspace, command: &Command) -> Result<Command> {
+    /// `command` with a server that its tests share, which is gone when the command is; the command itself if they share none.
+    pub fn around(&self, workspace: &Workspace, command: Command) -> Result<Command> {
+        if !self.is_shared {
+            return Ok(command);
+        }
         let mut around = workspace.command(program(workspace)?);
         around.args([self.word, "run", "--"]).arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {

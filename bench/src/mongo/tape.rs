@@ -2,8 +2,8 @@
 
 use futures_util::future::BoxFuture;
 use hub_core::store::{
-    Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, EventStore, Health, Image, ReadLimit,
-    SharedStore, StoreResult,
+    Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, DiskUsage, EventStore, Health, Image,
+    ReadLimit, SharedStore, StoreResult,
 };
 use hub_core::{Event, EventId, Key, Millis, TopicName};
 use parking_lot::Mutex;
@@ -118,6 +118,10 @@ impl EventStore for TapedStore {
 
     fn max_payload(&self) -> Option<usize> {
         self.store.max_payload()
+    }
+
+    fn disk_usage(&self) -> Option<DiskUsage> {
+        self.store.disk_usage()
     }
 
     fn health(&self) -> Health {

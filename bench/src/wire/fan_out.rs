@@ -107,7 +107,8 @@ async fn receive(mut reader: Client, events: usize) -> Result<()> {
     Ok(())
 }
 
-async fn hub(server: &Server, connections: usize, events: usize, groups: bool) -> Result<f64> {
+/// Deliveries per second of a hub that sends events to so many connections, with a group each or without.
+pub async fn hub(server: &Server, connections: usize, events: usize, groups: bool) -> Result<f64> {
     let address = server.hub();
     let topic = if groups { format!("fan.g{connections}") } else { format!("fan.e{connections}") };
     let mut readers = Vec::new();
@@ -127,7 +128,16 @@ async fn hub(server: &Server, connections: usize, events: usize, groups: bool) -
             }
         });
     }
-    let frame = publish(&topic);
+    publish_all(&mut publisher, &topic, events).await?;
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(stopwatch.stop().rate(connections * events))
+}
+
+/// Publishes so many events one by one, with many of them in flight.
+pub async fn publish_all(publisher: &mut Client, topic: &str, events: usize) -> Result<()> {
+    let frame = publish(topic);
     let (mut sent, mut answered) = (0, 0);
     while answered < events {
         while sent < events && sent - answered < IN_FLIGHT {
@@ -142,8 +152,5 @@ async fn hub(server: &Server, connections: usize, events: usize, groups: bool) -
             next = publisher.try_next();
         }
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended??;
-    }
-    Ok(stopwatch.stop().rate(connections * events))
+    Ok(())
 }

@@ -8,8 +8,10 @@ mod memory;
 mod publish;
 mod server;
 
+pub use client::{Client, publish, publish_batch, read};
+pub use fan_out::{hub as fan_out_to, publish_all};
 pub use publish::over_sockets;
-pub use server::{SERVER, Server, serve};
+pub use server::{SERVER, Server, TOKEN, serve};
 
 use crate::cli::Options;
 use crate::measure::Scale;

@@ -16,8 +16,10 @@ use hub_store_mongo::MongoStore;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
@@ -31,6 +33,7 @@ pub const TOKEN: &str = "the token of the benchmark";
 #[derive(Debug, Serialize, Deserialize)]
 struct Ports {
     hub: u16,
+    ops: u16,
     bare: u16,
 }
 
@@ -48,9 +51,11 @@ pub async fn serve(store: &str) -> Result<()> {
     let settings = Settings { limits, ..Settings::default() };
     let hub = Hub::builder(bus.clone(), Authenticator::new(auth)?).settings(settings).build();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let bare = TcpListener::bind("127.0.0.1:0").await?;
-    let ports = Ports { hub: listener.local_addr()?.port(), bare: bare.local_addr()?.port() };
+    let (ops, bare) = (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?);
+    let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
+    let ports = Ports { hub: port(&listener)?, ops: port(&ops)?, bare: port(&bare)? };
     let (serving, drained) = (hub.clone(), hub.clone());
+    let ops = tokio::spawn(hub_server::net::serve(ops, hub.ops(), None, serving.clone()));
     let hub = tokio::spawn(hub_server::net::serve(listener, hub.gateway(), None, serving));
     let bare = tokio::spawn(async move { axum::serve(bare, bare_router()).await });
     println!("{}", serde_json::to_string(&ports)?);
@@ -59,6 +64,7 @@ pub async fn serve(store: &str) -> Result<()> {
     drained.drain(std::time::Duration::from_secs(3)).await;
     bus.stop().await?;
     hub.abort();
+    ops.abort();
     bare.abort();
     Ok(())
 }
@@ -147,6 +153,16 @@ impl Server {
     /// The address of the hub.
     pub fn hub(&self) -> String {
         format!("ws://127.0.0.1:{}/", self.ports.hub)
+    }
+
+    /// The address of its HTTP side.
+    pub fn ops(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.ports.ops).into()
+    }
+
+    /// Processor time that it has taken.
+    pub fn cpu(&self) -> Result<Duration> {
+        child::cpu(&self.child)
     }
 
     /// An address of bare axum.

@@ -45,5 +45,7 @@ mod topics;
 mod with_mongo;
 #[path = "main/with_postgres/mod.rs"]
 mod with_postgres;
+#[path = "main/with_prometheus/mod.rs"]
+mod with_prometheus;
 #[path = "main/world.rs"]
 mod world;

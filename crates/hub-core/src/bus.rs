@@ -160,6 +160,7 @@ impl BusBuilder {
             engine.cleaning_time.restore(trusted, engine.clock.steady());
         }
         engine.restore(image);
+        engine.metrics.show_groups(&engine);
         let bus =
             Bus { inner: Arc::new(Inner { engine: engine.clone(), stopped: tokio::sync::OnceCell::new() }) };
         start(&engine);
@@ -739,6 +740,11 @@ impl Bus {
             })
         };
         self.inner.stopped.get_or_init(|| stop).await.clone()
+    }
+
+    /// What the store calls itself: `memory`, `embedded`, `mongodb`.
+    pub fn store_name(&self) -> &'static str {
+        self.engine().store.name()
     }
 
     /// How it was set up.

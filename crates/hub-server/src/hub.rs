@@ -13,6 +13,7 @@ use crate::settings::Settings;
 use hub_core::{Bus, SystemTopic};
 use hub_proto::Result;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -124,6 +125,14 @@ impl HubBuilder {
         let outboxes = Outboxes::default();
         self.registry.register_collector(Box::new(outboxes.clone()));
         self.audit.register(&mut self.registry);
+        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION")), ("store", self.bus.store_name())]);
+        self.registry.register("event_hub_build", "The version of the hub, and the kind of its store", build);
+        let revocations = Revocations::default();
+        self.registry.register(
+            "revocations",
+            "Revoked subjects and tokens that are remembered",
+            revocations.gauge().clone(),
+        );
         let buckets = Arc::new(Buckets::new(&self.settings.limits));
         let (live, settings) = (Live::default(), watch::Sender::new(Arc::new(self.settings)));
         Hub {
@@ -131,7 +140,7 @@ impl HubBuilder {
                 quota_registry: quota_metrics::registry(&self.bus, &live, settings.subscribe()),
                 bus: self.bus,
                 auth: self.auth,
-                revocations: Revocations::default(),
+                revocations,
                 following: OnceLock::new(),
                 buckets,
                 settings,

@@ -16,8 +16,8 @@ use crate::writer::Writer;
 use futures_core::future::BoxFuture;
 use hub_core::Millis;
 use hub_core::store::{
-    Bounds, CleanPolicy, Cleaned, Commit, CommitHere, Committed, Deleted, EventStore, Health, Image,
-    ReadLimit, StoreError, StoreResult, delete_by_cleaning,
+    Bounds, CleanPolicy, Cleaned, Commit, CommitHere, Committed, Deleted, DiskUsage, EventStore, Health,
+    Image, ReadLimit, StoreError, StoreResult, delete_by_cleaning,
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use parking_lot::Mutex;
@@ -399,6 +399,17 @@ impl EventStore for EmbeddedStore {
             health.unavailable = Some(format!("{} is closed", self.place()));
         }
         health
+    }
+
+    fn disk_usage(&self) -> Option<DiskUsage> {
+        let segments = self.shared.segments();
+        let topics = self.shared.catalog.topics();
+        Some(DiskUsage {
+            bytes: segments.iter().map(|segment| segment.len().max(segment.capacity)).sum(),
+            live_bytes: topics.iter().map(|topic| topic.state.lock().bounds().bytes).sum(),
+            free_bytes: self.shared.disk.free(),
+            segments: segments.len() as u64,
+        })
     }
 
     fn close(&self) -> BoxFuture<'_, StoreResult<()>> {

@@ -13,6 +13,8 @@ mod damage;
 mod descriptors;
 #[path = "main/directory.rs"]
 mod directory;
+#[path = "main/disk_usage.rs"]
+mod disk_usage;
 #[path = "main/faults.rs"]
 mod faults;
 #[path = "main/format.rs"]

@@ -193,6 +193,12 @@ impl Labels {
         PairLabel { label: GroupLabel { topic: topic.into(), group: OTHER.into() }, number: None }
     }
 
+    /// The labels of groups on topics that have one, too.
+    pub fn groups(&self) -> Vec<(String, String)> {
+        let own = self.pairs.keys().filter(|label| label.topic != OTHER);
+        own.map(|label| (label.topic.clone(), label.group.clone())).collect()
+    }
+
     fn add_overflow(&mut self, topic: &str, owner: &LabelOwner) -> bool {
         if self.overflow.contains_key(topic) {
             return true;

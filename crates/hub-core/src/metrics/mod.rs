@@ -6,6 +6,7 @@
 mod health;
 mod histogram;
 mod labels;
+mod stalls;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +15,9 @@ pub(crate) use self::labels::LabelOwner;
 use self::health::StoreHealth;
 use self::histogram::Histogram;
 use self::labels::{GroupLabel, Labels, OTHER, PairLabel, TopicLabel};
+use self::stalls::GroupStalls;
 use crate::Millis;
+use crate::engine::Engine;
 use crate::store::EventStore;
 use hub_proto::{GroupName, TopicName};
 use parking_lot::Mutex;
@@ -24,6 +27,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// A task of the bus.
@@ -51,9 +55,10 @@ pub(crate) struct Metrics {
     save_failures: Counter,
     news_lost: Counter,
     groups_postponed: Counter,
-    clock_lead: Gauge,
+    clock_lead: Gauge<f64, AtomicU64>,
     task_panics: Family<TaskLabel, Counter>,
     store_health: StoreHealth,
+    group_stalls: GroupStalls,
     /// Also the lock under which series are added and removed.
     labels: Mutex<Labels>,
 }
@@ -108,17 +113,24 @@ impl Metrics {
             this.task_panics.clone(),
         );
         registry.register(
-            "cleaning_clock_ahead_ms",
+            "cleaning_clock_ahead_seconds",
             "How far the wall clock is ahead of the time that cleaning goes by",
             this.clock_lead.clone(),
         );
         registry.register_collector(Box::new(this.store_health.clone()));
+        registry.register_collector(Box::new(this.group_stalls.clone()));
         this
     }
 
-    /// From here on scrapes leave the store alone.
+    /// From here on scrapes show how the groups of this bus are doing.
+    pub fn show_groups(&self, engine: &Arc<Engine>) {
+        self.group_stalls.set(engine);
+    }
+
+    /// From here on scrapes leave the store and the groups alone.
     pub fn forget_store(&self) {
         self.store_health.forget();
+        self.group_stalls.forget();
     }
 
     pub fn committed(&self, took: Duration, events: usize) {
@@ -129,7 +141,7 @@ impl Metrics {
     }
 
     pub fn set_clock_lead(&self, millis: Millis) {
-        self.clock_lead.set(i64::try_from(millis).unwrap_or(i64::MAX));
+        self.clock_lead.set(millis as f64 / 1000.0);
     }
 
     pub fn task_panicked(&self, task: &'static str) {
@@ -190,6 +202,11 @@ impl Metrics {
             latency: self.latency.get_or_create_owned(label),
             own: pair.is_own().then(|| Box::new(pair)),
         }
+    }
+
+    /// The topics and names of groups with a label of their own.
+    pub fn labelled_groups(&self) -> Vec<(String, String)> {
+        self.labels.lock().groups()
     }
 
     /// A group is deleted, or another hub has it: its series are removed, and its label is free for others. What was counted

@@ -13,3 +13,16 @@ pub struct Health {
     /// Commits that failed since the store was opened.
     pub failed_commits: u64,
 }
+
+/// What a store with files of its own takes of its disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskUsage {
+    /// Bytes of the store's segments.
+    pub bytes: u64,
+    /// Bytes of events that topics keep. The rest of `bytes` is indexes, group progress, and what upkeep has not reclaimed yet.
+    pub live_bytes: u64,
+    /// Bytes that the file system has left for this process; `None` if the file system does not tell.
+    pub free_bytes: Option<u64>,
+    /// Files of the log.
+    pub segments: u64,
+}

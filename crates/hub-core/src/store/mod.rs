@@ -11,7 +11,7 @@ mod words;
 
 pub use crate::group::ranges::RangeSet;
 pub use crate::group::state::{GroupState, Progress, Tries};
-pub use health::Health;
+pub use health::{DiskUsage, Health};
 pub use hub_proto::Draft;
 pub use record::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
 pub use shared::{Changes, Claim, Estate, Heartbeat, HubId, HubInfo, Ownership, Shared, SharedStore};
@@ -467,6 +467,12 @@ pub trait EventStore: Send + Sync + 'static {
     /// that wraps another passes on what that one says.
     fn health(&self) -> Health {
         Health::default()
+    }
+
+    /// What the store takes of its disk; `None` for a store without files of its own. Asked by scrapes of the metrics: it may look at
+    /// every topic, and never reads an event. A store that wraps another passes on what that one says.
+    fn disk_usage(&self) -> Option<DiskUsage> {
+        None
     }
 
     /// What it has for several hubs that use it at once; `None` if it is for one only.

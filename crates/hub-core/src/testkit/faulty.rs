@@ -3,8 +3,8 @@
 use super::faulty_shared::FaultyShared;
 use crate::Millis;
 use crate::store::{
-    Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, EventStore, Health, Image, ReadLimit,
-    Record, SharedStore, StoreError, StoreResult,
+    Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, DiskUsage, EventStore, Health, Image,
+    ReadLimit, Record, SharedStore, StoreError, StoreResult,
 };
 use futures_core::future::BoxFuture;
 use hub_proto::{Event, EventId, Key, TopicName};
@@ -334,6 +334,10 @@ impl EventStore for FaultyStore {
 
     fn max_payload(&self) -> Option<usize> {
         self.inner.max_payload()
+    }
+
+    fn disk_usage(&self) -> Option<DiskUsage> {
+        self.inner.disk_usage()
     }
 
     fn health(&self) -> Health {

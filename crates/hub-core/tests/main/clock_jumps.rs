@@ -63,7 +63,10 @@ async fn a_wall_clock_that_jumps_ahead_removes_nothing_until_it_is_believed() {
     fill(&bus).await;
     world.clock.jump(MONTH);
     assert_eq!(cleaned(&bus).await, (3, 2), "the overtaken value goes, its tombstone stays");
-    let shows = |lead: i64| scrape(&registry).contains(&format!("\ncleaning_clock_ahead_ms {lead}\n"));
+    let shows = |lead: i64| {
+        let line = format!("\ncleaning_clock_ahead_seconds {}.0\n", lead / 1000);
+        scrape(&registry).contains(&line)
+    };
     assert!(shows(MONTH));
     world.clock.advance(23 * HOUR).await;
     assert_eq!(cleaned(&bus).await, (3, 1), "the hour of the tombstone has passed");

@@ -39,6 +39,31 @@ async fn what_happens_to_events_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_group_that_has_events_and_delivers_none_is_shown_with_its_reason() {
+    let world = World::new().await;
+    let mut sub = world.bus.subscribe("t").group("g").open().await.unwrap();
+    let stalled = |reason: &str| format!("group_stalled{{{GROUP},reason=\"{reason}\"}} 1\n");
+    assert!(!world.metrics().contains("group_stalled{"), "it has nothing to deliver");
+    world.fill("t", 1..=2).await;
+    consume(&mut sub, 2).await;
+    let text = world.metrics();
+    assert!(!text.contains("group_stalled{"), "it is caught up:\n{text}");
+    assert_eq!(series(&text, "group_lag_events", GROUP), 0.0);
+    sub.close();
+    world.fill("t", 3..=5).await;
+    let text = world.metrics();
+    assert!(text.contains(&stalled("no_members")), "{text}");
+    assert_eq!(series(&text, "group_lag_events", GROUP), 3.0);
+    let mut sub = world.bus.subscribe("t").group("g").max_in_flight(1).open().await.unwrap();
+    let held = next(&mut sub).await;
+    assert!(world.metrics().contains(&stalled("window_full")), "{}", world.metrics());
+    held.ack().unwrap();
+    drop(sub);
+    world.bus.delete_group("t", "g").await.unwrap();
+    assert!(!world.metrics().contains("group_lag_events{"), "a deleted group has no series");
+}
+
+#[tokio::test(start_paused = true)]
 async fn durations_are_histograms() {
     let world = World::with(Config { tail_bytes: 1, ..Config::default() }).await;
     world.fill("t", 1..=2).await;

@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 use hub_core::{Bus, Millis, SystemEntry, SystemTopic};
 use hub_proto::{Code, Error, Result};
 use parking_lot::RwLock;
+use prometheus_client::metrics::gauge::Gauge;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -63,6 +64,8 @@ pub(crate) struct Revocations {
 #[derive(Default)]
 struct Shared {
     spans: RwLock<HashMap<Revoked, Span, RandomState>>,
+    /// How many there are, for the metrics.
+    count: Gauge,
     loaded: OnceCell<()>,
 }
 
@@ -105,6 +108,7 @@ impl Revocations {
             Some(span) => drop(spans.insert(what, span)),
             None => drop(spans.remove(&what)),
         }
+        self.shared.count.set(i64::try_from(spans.len()).unwrap_or(i64::MAX));
     }
 
     /// Those that need not be remembered any longer are forgotten, here and on the system topic.
@@ -120,6 +124,11 @@ impl Revocations {
                 self.learn(&entry);
             }
         }
+    }
+
+    /// How many are remembered, as a metric.
+    pub fn gauge(&self) -> &Gauge {
+        &self.shared.count
     }
 
     /// How many are remembered.

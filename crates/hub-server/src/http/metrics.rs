@@ -1,4 +1,6 @@
-//! `GET /metrics`, as OpenMetrics text.
+//! `GET /metrics`, in the text format that the scraper asks for.
+
+mod format;
 
 use super::auth::{Caller, is_open};
 use super::error::Answer;
@@ -8,15 +10,14 @@ use crate::limits::Work;
 use axum::extract::{FromRequestParts, RawQuery, Request, State};
 use axum::http::header;
 use axum::response::IntoResponse;
+use format::Format;
 use hub_proto::Error;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use std::fmt;
 
-/// What [`write`] writes.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 pub(super) async fn metrics(State(hub): State<Hub>, RawQuery(query): RawQuery, request: Request) -> Answer {
     let (mut parts, _) = request.into_parts();
+    let format = Format::wanted(&parts.headers);
     let mut caller = None;
     if !is_open(&hub, &parts) {
         let caller = caller.insert(Caller::from_request_parts(&mut parts, &hub).await?);
@@ -26,10 +27,11 @@ pub(super) async fn metrics(State(hub): State<Hub>, RawQuery(query): RawQuery, r
     // Callers on the hub's own machine and tokens with an admin right may see other subjects.
     let sees_subjects = caller.as_ref().is_none_or(Caller::administrates);
     let text = write(&hub, sees_subjects).map_err(|_| Error::internal("the metrics cannot be written"))?;
+    let text = format.convert(text);
     if let Some(caller) = &mut caller {
         caller.owe(Work::bytes(text.len()));
     }
-    Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response())
+    Ok(([(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")], text).into_response())
 }
 
 fn write(hub: &Hub, sees_subjects: bool) -> Result<String, fmt::Error> {

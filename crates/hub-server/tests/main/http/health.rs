@@ -78,18 +78,45 @@ async fn a_page_whose_name_leads_to_loopback_sees_neither_metrics_nor_details() 
 }
 
 #[tokio::test]
-async fn metrics_are_openmetrics_text_with_what_the_hub_and_the_bus_count() {
+async fn metrics_have_what_the_hub_and_the_bus_count_in_the_format_that_is_asked_for() {
     let world = World::new().await;
     world.fill("t", 3).await;
-    let answer = world.request("GET", "/metrics", "").send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    assert_eq!(answer.headers()["content-type"], kind);
-    assert_eq!(answer.headers()["cache-control"], "no-store");
-    let text = answer.text().await.unwrap();
-    for line in ["events_published_total{topic=\"t\"} 3", "ws_connections 0", "store_available 1", "# EOF"] {
-        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    let version =
+        format!("event_hub_build_info{{version=\"{}\",store=\"memory\"}} 1", env!("CARGO_PKG_VERSION"));
+    for (accept, kind, described) in [
+        ("*/*", "text/plain; version=0.0.4; charset=utf-8", "# TYPE events_published_total counter"),
+        (
+            "application/openmetrics-text",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            "# TYPE events_published counter",
+        ),
+    ] {
+        let answer = world.request("GET", "/metrics", "").header("accept", accept).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["content-type"], kind);
+        assert_eq!(answer.headers()["cache-control"], "no-store");
+        assert_eq!(answer.headers()["vary"], "accept");
+        let text = answer.text().await.unwrap();
+        let counted = [
+            "events_published_total{topic=\"t\"} 3",
+            "ws_connections 0",
+            "store_available 1",
+            "revocations 0",
+        ];
+        for line in counted.into_iter().chain([described, version.as_str()]) {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        assert_eq!(text.ends_with("# EOF\n"), kind.contains("openmetrics"));
     }
+}
+
+#[tokio::test]
+async fn revocations_are_counted_in_the_metrics() {
+    let world = World::new().await;
+    let admin = world.token(&["admin:**"]);
+    world.ask("POST", "/revoke", &admin, r#"{"sub":"left-us","jti":"1"}"#).await.ok();
+    let text = world.request("GET", "/metrics", "").send().await.unwrap().text().await.unwrap();
+    assert!(text.contains("\nrevocations 2\n"), "{text}");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod network;
 mod news;
 mod outbox;
 mod races;
+mod shard_outages;
 mod sharded;
 mod stopping;
 mod world;

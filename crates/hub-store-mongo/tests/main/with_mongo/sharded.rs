@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// A cluster of two shards, and a database on it.
-struct Cluster {
-    sharded: Sharded,
-    world: World,
+pub(super) struct Cluster {
+    pub sharded: Sharded,
+    pub world: World,
 }
 
 impl Cluster {
@@ -30,7 +30,7 @@ impl Cluster {
     }
 
     /// The same; what is not sharded is on `shard0`, and topics are spread.
-    async fn start_spread() -> Self {
+    pub async fn start_spread() -> Self {
         let cluster = Self::start().await;
         let database = cluster.world.database.name().to_owned();
         cluster.admin(doc! { "enableSharding": database, "primaryShard": "shard0" }).await.unwrap();
