@@ -37,6 +37,8 @@ mod newest;
 mod power;
 #[path = "main/restored.rs"]
 mod restored;
+#[path = "main/sealing.rs"]
+mod sealing;
 #[path = "main/threads.rs"]
 mod threads;
 #[path = "main/tools.rs"]
