@@ -31,6 +31,8 @@ mod ledger;
 mod load;
 #[path = "main/model.rs"]
 mod model;
+#[path = "main/moved.rs"]
+mod moved;
 #[path = "main/newest.rs"]
 mod newest;
 #[path = "main/power.rs"]
