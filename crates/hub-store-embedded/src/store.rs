@@ -453,3 +453,6 @@ fn clean_now(
     }
     Ok(Cleaned { removed, bounds: topic.state.lock().bounds(), is_partial: false })
 }
+
+#[cfg(all(test, feature = "testkit"))]
+mod tests;
