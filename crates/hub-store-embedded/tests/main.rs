@@ -13,6 +13,8 @@ mod damage;
 mod descriptors;
 #[path = "main/directory.rs"]
 mod directory;
+#[path = "main/effort.rs"]
+mod effort;
 #[path = "main/faults.rs"]
 mod faults;
 #[path = "main/format.rs"]
