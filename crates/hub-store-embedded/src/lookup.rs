@@ -20,6 +20,8 @@ use std::sync::Arc;
 const CHUNK: usize = 1024;
 /// Keys looked at together.
 const KEYS: usize = 256;
+/// Entries of removed records that a read passes over on a thread that may not wait.
+const MAX_PASSED: usize = 16 << 10;
 
 /// A failed lookup.
 #[derive(Debug)]
@@ -120,7 +122,7 @@ pub fn read(
     limit: ReadLimit,
     wait: Wait,
 ) -> Answer<Vec<Arc<Event>>> {
-    let (mut fits, mut at, mut found) = (limit.gate(), after, Vec::new());
+    let (mut fits, mut at, mut found, mut passed) = (limit.gate(), after, Vec::new(), 0);
     let more = |found: &Vec<_>, error: io::Error| match error.kind() {
         // What is there is enough for now.
         io::ErrorKind::WouldBlock if !found.is_empty() => None,
@@ -138,8 +140,9 @@ pub fn read(
                 None => return Ok(found),
             },
         };
-        let upto = entries.last().map_or(last, |entry| entry.seq);
+        let (upto, all) = (entries.last().map_or(last, |entry| entry.seq), entries.len());
         let Some(entries) = served(topic, moves, entries) else { continue };
+        passed += all - entries.len();
         let count = entries.iter().take_while(|entry| fits(json_len(entry) as usize)).count();
         let events = match segment.events(&entries[..count], &topic.name, wait) {
             Ok(events) => events,
@@ -175,6 +178,12 @@ pub fn read(
             break;
         }
         at = upto;
+        if wait == Wait::No && passed > MAX_PASSED {
+            if found.is_empty() {
+                return Err(Failed::WouldBlock);
+            }
+            break;
+        }
     }
     Ok(found)
 }

@@ -3,7 +3,7 @@
 use crate::ledger::{T0, draft, id, small};
 use crate::threads::{LIMIT, options, topic};
 use crate::watched::{Call, Watched};
-use hub_core::store::{Commit, EventStore, ReadLimit};
+use hub_core::store::{CleanPolicy, Commit, EventStore, ReadLimit};
 use hub_proto::Key;
 use hub_store_embedded::disk::sim::SimDisk;
 use hub_store_embedded::{EmbeddedStore, Options};
@@ -126,4 +126,26 @@ async fn lookups_in_many_segments_leave_the_thread_of_the_runtime() {
     assert_eq!(world.is_large("seq_of", store.seq_of(&state, id(last))).await, Ok(Some(last)));
     // Still a few lookups.
     world.is_small("a read", store.read(&state, last - 1, SMALL)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_read_past_many_removed_events_leaves_the_thread_of_the_runtime() {
+    const REMOVED: u64 = 20_000;
+    let disk = SimDisk::new(1);
+    // In the segment that is written to: none of it is rewritten.
+    let options = Options { segment_bytes: 64 << 20, ..options() };
+    let world = World::open(&disk, options);
+    let (store, state) = (&world.store, topic("state"));
+    let key = |number| if number == 1 { "first" } else { "other" };
+    let numbers: Vec<u64> = (1..=REMOVED + 2).collect();
+    for numbers in numbers.chunks(1000) {
+        let events = numbers.iter().map(|&number| draft("state", number, Some(key(number)))).collect();
+        store.commit(Commit { now: T0 + numbers[0], events, ..Commit::default() }).await;
+    }
+    let policy = CleanPolicy { compact: true, ..CleanPolicy::default() };
+    assert_eq!(store.clean(&state, policy).await.unwrap().removed, REMOVED);
+    let read = world.is_large("the read", store.read(&state, 1, SMALL)).await.unwrap();
+    assert_eq!(read.iter().map(|event| event.seq()).collect::<Vec<_>>(), [REMOVED + 2]);
+    let read = world.is_small("the first page", store.read(&state, 0, SMALL)).await.unwrap();
+    assert_eq!(read[0].seq(), 1);
 }
