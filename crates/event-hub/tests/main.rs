@@ -21,6 +21,9 @@ mod hub;
 mod killed;
 #[path = "main/outbox/mod.rs"]
 mod outbox;
+#[cfg(debug_assertions)]
+#[path = "main/panics.rs"]
+mod panics;
 #[path = "main/policy.rs"]
 mod policy;
 #[path = "main/random.rs"]

@@ -96,7 +96,8 @@ impl Desk {
         match self {
             Self::Here(keeper) => {
                 let mut keeper = keeper.lock();
-                let mut turn = keeper.take(job);
+                keeper.accept(job);
+                let mut turn = keeper.work();
                 while turn == Turn::More {
                     turn = keeper.work();
                 }
@@ -148,7 +149,18 @@ impl Keeper {
             };
             turn = match job {
                 Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(job) => self.take(job),
+                Ok(job) => {
+                    self.accept(job);
+                    // All of them before the next rewrite: several segments may have filled up during the last one.
+                    while let Ok(job) = jobs.try_recv() {
+                        if matches!(job, Job::Stop) {
+                            self.work();
+                            return;
+                        }
+                        self.accept(job);
+                    }
+                    self.work()
+                }
                 Err(RecvTimeoutError::Timeout) if turn != Turn::Done => self.work(),
                 Err(RecvTimeoutError::Timeout) => {
                     *self.shared.spare_index.lock() = None;
@@ -158,12 +170,12 @@ impl Keeper {
         }
     }
 
-    fn take(&mut self, job: Job) -> Turn {
+    /// Takes note of a job: [`Keeper::work`] does it.
+    fn accept(&mut self, job: Job) {
         match job {
             Job::Sealed(segments, image) => self.waiting.push_back((segments, image)),
             Job::Tidy | Job::Stop => self.tidy.store(false, Release),
         }
-        self.work()
     }
 
     /// Does what there is to do, but no more than one rewrite: a segment that is full does not wait for others.

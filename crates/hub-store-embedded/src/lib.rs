@@ -43,6 +43,7 @@
 //! | `clean`, `rewrite` | what goes, and how its room comes back |
 //! | [`doctor`] | examining and repairing a directory that no hub uses |
 //! | `keeper` | sealing, preparing, rewriting, beside the commits |
+//! | `panic_point` | a panic that tests ask for; not in releases |
 
 mod catalog;
 mod clean;
@@ -56,6 +57,8 @@ mod lookup;
 mod losses;
 pub mod manifest;
 mod options;
+#[cfg(all(debug_assertions, feature = "testkit"))]
+mod panic_point;
 mod pipeline;
 mod plan;
 mod quarantine;

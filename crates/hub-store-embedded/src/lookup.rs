@@ -20,6 +20,8 @@ use std::sync::Arc;
 const CHUNK: usize = 1024;
 /// Keys looked at together.
 const KEYS: usize = 256;
+/// Entries of removed records that a read passes over on a thread that may not wait.
+const MAX_PASSED: usize = 16 << 10;
 
 /// A failed lookup.
 #[derive(Debug)]
@@ -106,6 +108,12 @@ pub fn served(topic: &Topic, moves: u64, mut entries: Vec<Entry>) -> Option<Vec<
     (state.moves == moves).then_some(entries)
 }
 
+/// Whether records have changed places since. A record that could not be read where it was is not damaged then: after an error of
+/// the disk the old segment is cut.
+fn has_moved(topic: &Topic, moves: u64) -> bool {
+    topic.state.lock().moves != moves
+}
+
 /// Events above `after`.
 pub fn read(
     shared: &Shared,
@@ -114,7 +122,7 @@ pub fn read(
     limit: ReadLimit,
     wait: Wait,
 ) -> Answer<Vec<Arc<Event>>> {
-    let (mut fits, mut at, mut found) = (limit.gate(), after, Vec::new());
+    let (mut fits, mut at, mut found, mut passed) = (limit.gate(), after, Vec::new(), 0);
     let more = |found: &Vec<_>, error: io::Error| match error.kind() {
         // What is there is enough for now.
         io::ErrorKind::WouldBlock if !found.is_empty() => None,
@@ -132,8 +140,9 @@ pub fn read(
                 None => return Ok(found),
             },
         };
-        let upto = entries.last().map_or(last, |entry| entry.seq);
+        let (upto, all) = (entries.last().map_or(last, |entry| entry.seq), entries.len());
         let Some(entries) = served(topic, moves, entries) else { continue };
+        passed += all - entries.len();
         let count = entries.iter().take_while(|entry| fits(json_len(entry) as usize)).count();
         let events = match segment.events(&entries[..count], &topic.name, wait) {
             Ok(events) => events,
@@ -142,20 +151,26 @@ pub fn read(
                 None => return Ok(found),
             },
         };
+        let has_moved = events.iter().any(Option::is_none) && has_moved(topic, moves);
         let mut lost = Vec::new();
-        for (entry, event) in entries.iter().zip(events) {
+        for (entry, event) in entries.iter().zip(events).filter(|_| !has_moved) {
             match event {
                 Some(event) => found.push(event),
                 None => lost.push(*entry),
             }
         }
-        if let Some(behind) = entries[..count].last().filter(|_| !lost.is_empty()) {
-            lose(shared, topic, &segment, &lost);
+        if has_moved || !lost.is_empty() {
             // What is not there takes no room: an empty answer would be the end of the log.
             fits = limit.gate();
             for event in &found {
                 let _ = fits(Event::json(event).len());
             }
+        }
+        if has_moved {
+            continue;
+        }
+        if let Some(behind) = entries[..count].last().filter(|_| !lost.is_empty()) {
+            lose(shared, topic, &segment, &lost);
             at = behind.seq;
             continue;
         }
@@ -163,6 +178,12 @@ pub fn read(
             break;
         }
         at = upto;
+        if wait == Wait::No && passed > MAX_PASSED {
+            if found.is_empty() {
+                return Err(Failed::WouldBlock);
+            }
+            break;
+        }
     }
     Ok(found)
 }
@@ -230,20 +251,34 @@ fn search_time(shared: &Shared, topic: &Topic, span: &Span, time: Millis, wait: 
     Ok(low)
 }
 
-/// Reads one record that the index points to; `None` if it is damaged.
+/// What became of a record that the index points to.
+enum Fetched {
+    /// It is there.
+    Event(Arc<Event>),
+    /// It is damaged.
+    Lost,
+    /// It is somewhere else by now.
+    Moved,
+}
+
+/// Reads one record that the index points to, as of `moves`.
 fn one(
     shared: &Shared,
     topic: &Topic,
     segment: &Segment,
     entry: Entry,
+    moves: u64,
     wait: Wait,
-) -> Answer<Option<Arc<Event>>> {
+) -> Answer<Fetched> {
     let events = segment.events(&[entry], &topic.name, wait).map_err(|error| failed(shared, &error))?;
-    let event = events.into_iter().next().flatten();
-    if event.is_none() {
-        lose(shared, topic, segment, &[entry]);
-    }
-    Ok(event)
+    Ok(match events.into_iter().next().flatten() {
+        Some(event) => Fetched::Event(event),
+        None if has_moved(topic, moves) => Fetched::Moved,
+        None => {
+            lose(shared, topic, segment, &[entry]);
+            Fetched::Lost
+        }
+    })
 }
 
 /// The newest record of a key.
@@ -257,10 +292,12 @@ pub fn newest(shared: &Shared, topic: &Topic, key: &str, wait: Wait) -> Answer<O
             let entry = shared.ask(segment, wait, || segment.newest(topic.number, key, wait));
             if let Some(entry) = entry.map_err(|error| failed(shared, &error))? {
                 let Some(entries) = served(topic, moves, vec![entry]) else { continue 'again };
-                if let Some(&entry) = entries.first()
-                    && let Some(event) = one(shared, topic, segment, entry, wait)?
-                {
-                    return Ok(Some(event));
+                if let Some(&entry) = entries.first() {
+                    match one(shared, topic, segment, entry, moves, wait)? {
+                        Fetched::Event(event) => return Ok(Some(event)),
+                        Fetched::Moved => continue 'again,
+                        Fetched::Lost => {}
+                    }
                 }
                 if topic.state.lock().is_lost(&entry) {
                     // Not an older one, and not none: nobody knows what this key is now.
@@ -273,7 +310,7 @@ pub fn newest(shared: &Shared, topic: &Topic, key: &str, wait: Wait) -> Answer<O
             }
         }
         // After an error of the disk records move to another segment: this one may have been in neither.
-        if topic.state.lock().moves == moves {
+        if !has_moved(topic, moves) {
             return Ok(None);
         }
     }
@@ -335,7 +372,7 @@ impl<'a> Keys<'a> {
 
     /// Whether no record has changed places since: no key was missed.
     pub fn is_current(&self) -> bool {
-        self.topic.state.lock().moves == self.moves
+        !has_moved(self.topic, self.moves)
     }
 
     /// The next key's newest entry.
@@ -374,7 +411,11 @@ pub fn newest_page(
                 continue;
             }
             // One that is damaged takes no room in the page: an empty page is the last one.
-            let Some(event) = one(shared, topic, &segment, entry, wait)? else { continue };
+            let event = match one(shared, topic, &segment, entry, keys.moves, wait)? {
+                Fetched::Event(event) => event,
+                Fetched::Moved => continue 'again,
+                Fetched::Lost => continue,
+            };
             if !fits(event.json().len()) {
                 break;
             }

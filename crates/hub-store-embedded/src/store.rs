@@ -283,6 +283,8 @@ impl EventStore for EmbeddedStore {
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Committed> {
+        #[cfg(all(debug_assertions, feature = "testkit"))]
+        crate::panic_point::before_commit(&commit);
         let (events, records) = (commit.events.len(), commit.records.len());
         let answer = self.pipeline.submit(Batch { commit, ..Batch::default() }, self.help());
         Box::pin(async move {
@@ -432,6 +434,8 @@ impl EventStore for EmbeddedStore {
 
 impl CommitHere for EmbeddedStore {
     fn commit_here(&self, commit: Commit, meanwhile: &mut dyn FnMut()) -> Committed {
+        #[cfg(all(debug_assertions, feature = "testkit"))]
+        crate::panic_point::before_commit(&commit);
         slice::shorten_once();
         let (events, records) = (commit.events.len(), commit.records.len());
         let committed = self.pipeline.commit_meanwhile(Batch { commit, ..Batch::default() }, meanwhile);
@@ -464,3 +468,6 @@ fn clean_now(
     }
     Ok(Cleaned { removed, bounds: topic.state.lock().bounds(), is_partial: false })
 }
+
+#[cfg(all(test, feature = "testkit"))]
+mod tests;

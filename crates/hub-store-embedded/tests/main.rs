@@ -13,8 +13,13 @@ mod damage;
 mod descriptors;
 #[path = "main/directory.rs"]
 mod directory;
+<<<<<<< HEAD
 #[path = "main/disk_usage.rs"]
 mod disk_usage;
+=======
+#[path = "main/effort.rs"]
+mod effort;
+>>>>>>> w19b
 #[path = "main/faults.rs"]
 mod faults;
 #[path = "main/format.rs"]
@@ -33,12 +38,16 @@ mod ledger;
 mod load;
 #[path = "main/model.rs"]
 mod model;
+#[path = "main/moved.rs"]
+mod moved;
 #[path = "main/newest.rs"]
 mod newest;
 #[path = "main/power.rs"]
 mod power;
 #[path = "main/restored.rs"]
 mod restored;
+#[path = "main/sealing.rs"]
+mod sealing;
 #[path = "main/threads.rs"]
 mod threads;
 #[path = "main/tools.rs"]

@@ -24,8 +24,8 @@ use std::process::ExitCode;
 /// With MONGO_URL the events are in MongoDB, and any number of hubs share them. A MongoDB that cannot be reached is waited
 /// for; /readyz says so.
 ///
-/// Exit code: 0 after a clean stop; 1 after one that was not: a second signal, a port that broke, or acks of the last
-/// moments that may not be saved; also if MongoDB is there and will not do. 2 if it could not start.
+/// Exit code: 0 after a clean stop; 1 after one that was not: a second signal, a port that broke, a committer that
+/// panicked, or acks of the last moments that may not be saved; also if MongoDB is there and will not do. 2 if it could not start.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -5,25 +5,45 @@ use hub_store_embedded::disk::{Disk, DiskFile, Wait};
 use std::io;
 use std::sync::Arc;
 
-/// A disk on which something is done before each sync of a file.
+/// A call that is about to be made. Files have the name that they were created or opened with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call<'a> {
+    Create(&'a str),
+    Read(&'a str),
+    Sync,
+}
+
+type Before = Arc<dyn Fn(Call<'_>) + Send + Sync>;
+
+/// A disk on which something is done before some calls.
 pub struct Watched {
     disk: SimDisk,
-    before: Arc<dyn Fn() + Send + Sync>,
+    before: Before,
 }
 
 struct WatchedFile {
+    name: String,
     file: Arc<dyn DiskFile>,
-    before: Arc<dyn Fn() + Send + Sync>,
+    before: Before,
 }
 
 impl Watched {
-    /// The disk in this life.
+    /// The disk in this life; `before` is called before each sync of a file.
     pub fn new(disk: &SimDisk, before: impl Fn() + Send + Sync + 'static) -> Self {
+        Self::with(disk, move |call| {
+            if call == Call::Sync {
+                before();
+            }
+        })
+    }
+
+    /// The disk in this life; `before` is called before each [`Call`].
+    pub fn with(disk: &SimDisk, before: impl Fn(Call<'_>) + Send + Sync + 'static) -> Self {
         Self { disk: disk.for_this_life(), before: Arc::new(before) }
     }
 
-    fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        Arc::new(WatchedFile { file, before: self.before.clone() })
+    fn file(&self, name: &str, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(WatchedFile { name: name.to_owned(), file, before: self.before.clone() })
     }
 }
 
@@ -37,11 +57,12 @@ impl Disk for Watched {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.create(name).map(|file| self.file(file))
+        (self.before)(Call::Create(name));
+        self.disk.create(name).map(|file| self.file(name, file))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(name).map(|file| self.file(file))
+        self.disk.open(name).map(|file| self.file(name, file))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -67,6 +88,7 @@ impl Disk for Watched {
 
 impl DiskFile for WatchedFile {
     fn read_at(&self, into: &mut [u8], offset: u64, wait: Wait) -> io::Result<usize> {
+        (self.before)(Call::Read(&self.name));
         self.file.read_at(into, offset, wait)
     }
 
@@ -87,7 +109,7 @@ impl DiskFile for WatchedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        (self.before)();
+        (self.before)(Call::Sync);
         self.file.sync()
     }
 }
