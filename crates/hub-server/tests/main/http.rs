@@ -6,6 +6,8 @@ mod cloudevents;
 mod deletion;
 #[path = "http/docs.rs"]
 mod docs;
+#[path = "http/events.rs"]
+mod events;
 #[path = "http/export.rs"]
 mod export;
 #[path = "http/groups.rs"]
@@ -20,6 +22,8 @@ mod publish;
 mod refused;
 #[path = "http/rights.rs"]
 mod rights;
+#[path = "http/sse.rs"]
+mod sse;
 #[path = "http/waiting.rs"]
 mod waiting;
 #[path = "http/world.rs"]
