@@ -6,6 +6,7 @@ use futures_util::{FutureExt, SinkExt, StreamExt};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
@@ -125,6 +126,42 @@ impl Client {
                 Some(Err(_)) | None => return None,
             }
         }
+    }
+}
+
+/// A reader of server-sent events.
+pub struct EventReader {
+    lines: Lines<BufReader<TcpStream>>,
+}
+
+impl EventReader {
+    /// Opens a stream of a topic, and reads its head.
+    pub async fn open(ops: &str, topic: &str) -> Result<Self> {
+        let mut socket = TcpStream::connect(ops).await.context("connecting")?;
+        let head = format!(
+            "GET /events?topic={topic} HTTP/1.1\r\nhost: hub\r\nauthorization: Bearer {TOKEN}\r\n\r\n"
+        );
+        socket.write_all(head.as_bytes()).await?;
+        let mut reader = Self { lines: BufReader::with_capacity(64 << 10, socket).lines() };
+        let status = reader.line().await?;
+        ensure!(status.starts_with("HTTP/1.1 200 "), "{status}");
+        while !reader.line().await?.starts_with("retry: ") {}
+        Ok(reader)
+    }
+
+    /// The next record. The hub never divides a line between two chunks, so the lengths of chunks are lines of their own.
+    pub async fn next(&mut self) -> Result<()> {
+        loop {
+            let line = self.line().await?;
+            if let Some(record) = line.strip_prefix("data: ") {
+                let _: Event<'_> = serde_json::from_str(record).with_context(|| line.clone())?;
+                return Ok(());
+            }
+        }
+    }
+
+    async fn line(&mut self) -> Result<String> {
+        self.lines.next_line().await?.context("the stream has ended")
     }
 }
 

@@ -1,6 +1,6 @@
 //! One publisher to many connections, beside bare axum that sends the same to as many, with the same client.
 
-use super::client::{Client, publish, read};
+use super::client::{Client, EventReader, publish, read};
 use super::consume::consume;
 use super::server::Server;
 use crate::measure::{Samples, Scale, Stopwatch};
@@ -16,12 +16,14 @@ const SHARE: f64 = 0.4;
 /// The same with groups and acks, or so many per second, whichever is lower.
 const GROUP_SHARE: f64 = 0.25;
 const GROUP_RATE: f64 = 350_000.0;
+/// Server-sent events to 100 readers: at least so much of what sockets without a group get.
+const STREAM_SHARE: f64 = 0.5;
 /// Events of the publisher under way.
 const IN_FLIGHT: usize = 256;
 
 /// Measures and reports.
 pub async fn run(place: &Place, scale: Scale, report: &mut Report) -> Result<()> {
-    let mut figures: [[Samples; 3]; 2] = Default::default();
+    let mut figures: [[Samples; 4]; 2] = Default::default();
     let mut to_limit = Samples::default();
     for _ in 0..Scale::TURNS {
         let server = Server::start(place)?;
@@ -33,6 +35,7 @@ pub async fn run(place: &Place, scale: Scale, report: &mut Report) -> Result<()>
             samples[1].push(hub(&server, connections, events, false).await?);
             let groups = hub(&server, connections, events, true).await?;
             samples[2].push(groups);
+            samples[3].push(streams(&server, connections, events).await?);
             if connections == 100 {
                 to_limit.push(groups / GROUP_RATE.min(GROUP_SHARE * bare));
             }
@@ -49,6 +52,12 @@ pub async fn run(place: &Place, scale: Scale, report: &mut Report) -> Result<()>
         );
         report.figure(Figure::new(name("a group each, with acks"), &samples[2], "deliveries/s"));
         report.figure(Figure::ratio(name("a group each, to bare axum"), &samples[2], &samples[0]));
+        report.figure(Figure::new(name("server-sent events"), &samples[3], "deliveries/s"));
+        let held = (connections == 100).then_some(Limit::AtLeast(STREAM_SHARE));
+        report.figure(
+            Figure::ratio(name("server-sent events, to sockets without a group"), &samples[3], &samples[1])
+                .limited(held),
+        );
     }
     let name = "fan-out to 100: a group each, to 350,000/s or a quarter of bare axum";
     report.figure(Figure::new(name, &to_limit, "x").limit(Limit::AtLeast(1.0)));
@@ -115,7 +124,7 @@ async fn hub(server: &Server, connections: usize, events: usize, groups: bool) -
         let rest = if groups { format!(r#","group":"g{at}""#) } else { String::new() };
         readers.push(Client::subscriber(&address, &topic, &rest).await?);
     }
-    let mut publisher = Client::hub(&address).await?;
+    let publisher = Client::hub(&address).await?;
     let stopwatch = Stopwatch::start();
     let mut tasks = JoinSet::new();
     for (at, reader) in readers.into_iter().enumerate() {
@@ -127,7 +136,43 @@ async fn hub(server: &Server, connections: usize, events: usize, groups: bool) -
             }
         });
     }
-    let frame = publish(&topic);
+    publish_all(publisher, &topic, events).await?;
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(stopwatch.stop().rate(connections * events))
+}
+
+/// The same as server-sent events.
+async fn streams(server: &Server, connections: usize, events: usize) -> Result<f64> {
+    let topic = format!("fan.s{connections}");
+    let mut publisher = Client::hub(&server.hub()).await?;
+    // A stream is of a topic that exists.
+    publisher.ask(&publish(&topic)).await?;
+    let mut readers = Vec::new();
+    for _ in 0..connections {
+        readers.push(EventReader::open(&server.ops(), &topic).await?);
+    }
+    let stopwatch = Stopwatch::start();
+    let mut tasks = JoinSet::new();
+    for mut reader in readers {
+        tasks.spawn(async move {
+            for _ in 0..events {
+                reader.next().await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    publish_all(publisher, &topic, events).await?;
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(stopwatch.stop().rate(connections * events))
+}
+
+/// Publishes events one by one, many under way.
+async fn publish_all(mut publisher: Client, topic: &str, events: usize) -> Result<()> {
+    let frame = publish(topic);
     let (mut sent, mut answered) = (0, 0);
     while answered < events {
         while sent < events && sent - answered < IN_FLIGHT {
@@ -142,8 +187,5 @@ async fn hub(server: &Server, connections: usize, events: usize, groups: bool) -
             next = publisher.try_next();
         }
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended??;
-    }
-    Ok(stopwatch.stop().rate(connections * events))
+    Ok(())
 }

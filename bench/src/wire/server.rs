@@ -31,6 +31,7 @@ pub const TOKEN: &str = "the token of the benchmark";
 #[derive(Debug, Serialize, Deserialize)]
 struct Ports {
     hub: u16,
+    ops: u16,
     bare: u16,
 }
 
@@ -48,9 +49,12 @@ pub async fn serve(store: &str) -> Result<()> {
     let settings = Settings { limits, ..Settings::default() };
     let hub = Hub::builder(bus.clone(), Authenticator::new(auth)?).settings(settings).build();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let ops_listener = TcpListener::bind("127.0.0.1:0").await?;
     let bare = TcpListener::bind("127.0.0.1:0").await?;
-    let ports = Ports { hub: listener.local_addr()?.port(), bare: bare.local_addr()?.port() };
+    let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
+    let ports = Ports { hub: port(&listener)?, ops: port(&ops_listener)?, bare: port(&bare)? };
     let (serving, drained) = (hub.clone(), hub.clone());
+    let ops = tokio::spawn(hub_server::net::serve(ops_listener, hub.ops(), None, hub.clone()));
     let hub = tokio::spawn(hub_server::net::serve(listener, hub.gateway(), None, serving));
     let bare = tokio::spawn(async move { axum::serve(bare, bare_router()).await });
     println!("{}", serde_json::to_string(&ports)?);
@@ -59,6 +63,7 @@ pub async fn serve(store: &str) -> Result<()> {
     drained.drain(std::time::Duration::from_secs(3)).await;
     bus.stop().await?;
     hub.abort();
+    ops.abort();
     bare.abort();
     Ok(())
 }
@@ -147,6 +152,11 @@ impl Server {
     /// The address of the hub.
     pub fn hub(&self) -> String {
         format!("ws://127.0.0.1:{}/", self.ports.hub)
+    }
+
+    /// The host and port of the hub's HTTP.
+    pub fn ops(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.ops)
     }
 
     /// An address of bare axum.

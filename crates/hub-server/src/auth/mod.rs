@@ -227,10 +227,23 @@ impl Authenticator {
             return certificate::identity(certificate, verifier.now());
         }
         let identity = self.identify(token).await?;
-        if verifier.config().certificate_binds_subject {
-            certificate::check_bound(&identity, certificate)?;
-        }
+        self.check_bound(&identity, certificate)?;
         Ok(identity)
+    }
+
+    /// Refuses an identity on a connection that does not show a certificate of its subject, if it has to.
+    ///
+    /// # Errors
+    /// `jwt_invalid`.
+    pub(crate) fn check_bound(
+        &self,
+        identity: &Identity,
+        certificate: Option<&ClientCertificate>,
+    ) -> Result<()> {
+        match self.verifier().config().certificate_binds_subject {
+            true => certificate::check_bound(identity, certificate),
+            false => Ok(()),
+        }
     }
 
     /// Whether the key that a token was checked with is still one of those that count, and the authority of a certificate.

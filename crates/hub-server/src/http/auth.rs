@@ -86,7 +86,10 @@ impl FromRequestParts<Hub> for CallerOrTicket {
         let is_expired = identity.expires.is_some_and(|expires| expires <= hub.bus().now());
         let checked = match is_expired {
             true => Err(Error::new(Code::TokenExpired, "the token that the ticket stands for has expired")),
-            false => hub.check_revoked(&identity),
+            false => hub
+                .auth()
+                .check_bound(&identity, ClientCertificate::of(&parts.extensions))
+                .and_then(|()| hub.check_revoked(&identity)),
         };
         if let Err(error) = checked {
             let failure = error.into();
