@@ -177,16 +177,16 @@ impl Events {
                 () = passed(time_left) => return Err(expired()),
                 // The hub keeps the sender; the rights are looked at again.
                 Ok(()) = self.settings.changed() => {}
-                watched = next => return Ok(self.gather(watched?)),
+                watched = next => return Ok(self.gather(&watched?)),
                 () = sleep_until(self.speaks_at) => return Ok(Bytes::from_static(b":\n\n")),
             }
         }
     }
 
     /// One chunk with everything that waits, as far as there is room.
-    fn gather(&mut self, first: Watched) -> Bytes {
-        let mut text = BytesMut::with_capacity(first_size(&first));
-        self.write(&first, &mut text);
+    fn gather(&mut self, first: &Watched) -> Bytes {
+        let mut text = BytesMut::with_capacity(first_size(first));
+        self.write(first, &mut text);
         while text.len() < CHUNK_BYTES {
             // An error comes again with the next chunk.
             let queued = self.watch.queued().or_else(|| self.watch.recv().now_or_never()?.ok());
