@@ -40,6 +40,8 @@ mod slow;
 mod socket;
 #[path = "main/stat.rs"]
 mod stat;
+#[path = "main/streams.rs"]
+mod streams;
 #[path = "main/token.rs"]
 mod token;
 #[path = "main/topics.rs"]

@@ -609,6 +609,24 @@ impl Bus {
         self.engine().store.read(&topic.name, after, limit).await.map_err(refused)
     }
 
+    /// The seq after which reading from a position begins.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// let second = { bus.publish("t", json!(1)).await?; bus.publish("t", json!(2)).await? };
+    /// assert_eq!(bus.resolve("t", Position::AfterId(second.id)).await?, 2);
+    /// # bus.stop().await }
+    /// ```
+    ///
+    /// # Errors
+    /// `unknown_id` for an id that the topic does not have, `bad_request` for a seq beyond its end.
+    pub async fn resolve(&self, topic: &str, position: Position) -> Result<u64> {
+        let topic = self.engine().known(topic)?;
+        position.resolve(self.engine(), &topic).await
+    }
+
     /// The newest event of each key, by seq; `None` where there is none or it is a tombstone.
     ///
     /// ```
@@ -638,9 +656,18 @@ impl Bus {
         after: Option<&str>,
         limit: Option<usize>,
     ) -> Result<Vec<Arc<Event>>> {
-        let limit = checked_limit(limit)?;
+        let limit = ReadLimit { events: checked_limit(limit)?, bytes: 16 << 20 };
+        self.latest_block(topic, after, limit).await
+    }
+
+    /// As [`latest_page`](Self::latest_page), for readers that hold no more than a block at a time.
+    pub async fn latest_block(
+        &self,
+        topic: &str,
+        after: Option<&str>,
+        limit: ReadLimit,
+    ) -> Result<Vec<Arc<Event>>> {
         let topic = self.engine().known(topic)?;
-        let limit = ReadLimit { events: limit, bytes: 16 << 20 };
         self.engine().store.newest_page(&topic.name, after, limit).await.map_err(refused)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::audit::Audit;
 use crate::auth::revoked::{Revocations, revoked};
+use crate::auth::tickets::Tickets;
 use crate::auth::{Authenticator, ClusterKey, Identity, Rejected, Revoked};
 use crate::edge::Edge;
 use crate::gateway::Room;
@@ -50,6 +51,7 @@ struct Inner {
     waiting_room: Door,
     live: Live,
     failed_auth: FailedAuth,
+    tickets: Tickets,
     edge: Edge,
     room: Room,
     outboxes: Outboxes,
@@ -150,6 +152,7 @@ impl HubBuilder {
                 door,
                 live,
                 failed_auth: FailedAuth::default(),
+                tickets: Tickets::default(),
                 edge: Edge::new(self.cluster_key, self.cluster_roots, self.cluster_certificate),
                 room: Room::default(),
                 outboxes,
@@ -358,6 +361,11 @@ impl Hub {
     /// What subjects have open.
     pub(crate) fn live(&self) -> &Live {
         &self.inner.live
+    }
+
+    /// The tickets that were given out and not used yet.
+    pub(crate) fn tickets(&self) -> &Tickets {
+        &self.inner.tickets
     }
 
     /// Counts WebSocket connections that have not said who they are.

@@ -14,6 +14,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Which web pages may connect.
     pub origins: Origins,
+    /// Pages of these origins, such as `https://app.example.com`, may read the answers of HTTP. None unless set.
+    pub cors_origins: Vec<String>,
     /// Metrics are shown to anybody; set when the server listens on loopback only. Web pages are kept out all the same: a
     /// request has to name the hub by an address or as `localhost`.
     pub open_metrics: bool,

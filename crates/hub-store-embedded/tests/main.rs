@@ -13,13 +13,10 @@ mod damage;
 mod descriptors;
 #[path = "main/directory.rs"]
 mod directory;
-<<<<<<< HEAD
 #[path = "main/disk_usage.rs"]
 mod disk_usage;
-=======
 #[path = "main/effort.rs"]
 mod effort;
->>>>>>> w19b
 #[path = "main/faults.rs"]
 mod faults;
 #[path = "main/format.rs"]

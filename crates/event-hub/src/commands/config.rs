@@ -78,6 +78,9 @@ fn summary(file: Option<&PathBuf>, config: &Config) -> String {
         Origins::Listed(list) => list.join(", "),
     };
     tell("pages", origins);
+    if !config.settings.cors_origins.is_empty() {
+        tell("cors", config.settings.cors_origins.join(", "));
+    }
     let rate = |rate: Option<u32>| rate.map_or("no rate".to_owned(), |rate| format!("{rate} events/s"));
     let limits = &config.settings.limits;
     let (one, all) = (rate(limits.connection_rate), rate(limits.subject_rate));

@@ -3,7 +3,7 @@
 use super::audit::{Audit, AuditLog};
 use super::mistakes::{Mistakes, Origin};
 use super::settings::SETTINGS;
-use super::value::Value;
+use super::value::{Value, is_origin};
 use super::{Config, Found};
 use hub_core::{Config as BusConfig, Pattern, TopicSettings};
 use hub_server::acl::Policy;
@@ -141,6 +141,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
             ..limits(&found, loopback)
         },
         origins: origins(&found),
+        cors_origins: cors_origins(&found, mistakes),
         open_metrics: loopback,
         open_groups: found.get("auth.open_groups").unwrap_or(false),
         proxies: proxies(&found, mistakes),
@@ -332,6 +333,20 @@ fn origins(found: &Found) -> Origins {
         Some((Value::Text(word), _)) if word == "any" => Origins::Any,
         _ => Origins::SameHost,
     }
+}
+
+fn cors_origins(found: &Found, mistakes: &mut Mistakes) -> Vec<String> {
+    let name = "server.cors_origins";
+    let list: Vec<String> = found.get(name).unwrap_or_default();
+    for bad in list.iter().filter(|origin| !is_origin(origin)) {
+        let text = format!(
+            "{name} has {}, which is no origin; an origin is http:// or https:// with a host and perhaps a port, such as \
+             https://app.example.com, without a path or *",
+            hub_proto::shown(bad)
+        );
+        mistakes.add(found.origin(name), text);
+    }
+    list
 }
 
 fn proxies(found: &Found, mistakes: &mut Mistakes) -> Proxies {

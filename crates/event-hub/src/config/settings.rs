@@ -39,6 +39,8 @@ pub enum Kind {
     Networks,
     /// `"same-host"`, `"any"`, or a list of origins.
     Origins,
+    /// A list of origins.
+    OriginList,
     /// A list of `{ pattern, rate }`.
     Rates,
     /// Topics: a name, or a pattern with `*` and `**`.
@@ -103,6 +105,12 @@ pub const SETTINGS: &[Setting] = &[
     set("server.ws_port", Kind::Port, "8090", "the WebSocket port").env("WS_PORT").flag("--ws-port").fixed(),
     set("server.ops_port", Kind::Port, "8082", "the HTTP port").env("OPS_PORT").flag("--ops-port").fixed(),
     set("server.origins", Kind::Origins, "same-host", "web pages that may connect from a browser"),
+    set(
+        "server.cors_origins",
+        Kind::OriginList,
+        "none",
+        "web pages of other origins that may read the answers of HTTP",
+    ),
     set(
         "server.tls_cert",
         Kind::Path,

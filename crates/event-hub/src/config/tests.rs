@@ -179,7 +179,7 @@ fn all_mistakes_of_a_file_are_told_at_once_with_their_lines() {
     let wrong = written.wrong();
     let told = [
         "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [audit], [[topics]], [[quota]], [[outbox]], topics_file",
-        "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, tls_cert, tls, tls_key, tls_client_ca, tls_client_auth, trusted_proxies, proxy_protocol",
+        "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, cors_origins, tls_cert, tls, tls_key, tls_client_ca, tls_client_auth, trusted_proxies, proxy_protocol",
         "hub.toml:4: server.bind is \"localhost\"; it must be an address such as 127.0.0.1, 0.0.0.0 or ::1",
         "hub.toml:6: limits.frame_bytes is 4096; it must be a size with its unit (B, KiB, MiB, GiB) from 1KiB to 64MiB",
         "hub.toml:7: limits.auth_timeout is \"1h\"; it must be a time with its unit (ms, s, m, h, d) from 1s to 10m",
@@ -624,6 +624,21 @@ fn values_are_read_as_written() {
     for bad in ["\"app.example\"", "[\"https://a.example/path\"]", "[]", "[\"*\"]"] {
         let text = format!("[server]\norigins = {bad}\n");
         assert!(Written::new(&text).wrong()[0].contains("server.origins"), "{bad}");
+    }
+    let cors = |list: &str| Written::new(&format!("[server]\ncors_origins = {list}\n"));
+    let config = cors("[\"https://a.example\", \"http://b:81\"]").load(&[]).unwrap();
+    assert_eq!(config.settings.cors_origins, ["https://a.example", "http://b:81"]);
+    assert!(load(&Flags::default(), &[]).unwrap().settings.cors_origins.is_empty(), "off by default");
+    for (bad, says) in [
+        ("[\"https://a.example\", \"b.example\"]", "server.cors_origins has \"b.example\""),
+        ("[\"*\"]", "server.cors_origins has \"*\""),
+        ("[\"https://a.example/path\"]", "server.cors_origins has \"https://a.example/path\""),
+        ("[\"null\"]", "server.cors_origins has \"null\""),
+        ("[]", "server.cors_origins is"),
+        ("true", "it must be a list of origins such as"),
+    ] {
+        let wrong = cors(bad).wrong();
+        assert!(wrong[0].starts_with("hub.toml:2: ") && wrong[0].contains(says), "{bad}: {wrong:?}");
     }
 }
 

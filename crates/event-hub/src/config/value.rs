@@ -74,6 +74,7 @@ impl Kind {
             Self::Origins => {
                 "\"same-host\", \"any\", or a list of origins such as [\"https://app.example.com\"]".into()
             }
+            Self::OriginList => "a list of origins such as [\"https://app.example.com\"]".into(),
             Self::Rates => "a list such as [{ pattern = \"metrics.**\", rate = 500 }]".into(),
             Self::AuditLog => "\"off\", \"stderr\", \"stdout\", or the path of a file".into(),
             Self::Pattern => "a topic's name or a pattern such as \"process.*\" or \"metrics.**\"".into(),
@@ -91,7 +92,7 @@ impl Kind {
             // A port in quotes is most likely a slip, but what it means is clear only for texts and units.
             (Self::Switch | Self::Port | Self::Count(..) | Self::Seconds(..), DeValue::String(_)) => None,
             (Self::Rate, DeValue::String(text)) => (text == "none").then_some(Value::Rate(None)),
-            (Self::Texts | Self::Networks | Self::Origins, DeValue::Array(list)) => {
+            (Self::Texts | Self::Networks | Self::Origins | Self::OriginList, DeValue::Array(list)) => {
                 let texts = list.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
                 self.texts(texts.collect::<Option<_>>()?)
             }
@@ -133,7 +134,7 @@ impl Kind {
             Self::Time(..) => self.number(units::parse_time(text)?),
             Self::Size(..) => self.number(units::parse_size(text)?),
             Self::Word(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
-            Self::Texts | Self::Networks => {
+            Self::Texts | Self::Networks | Self::OriginList => {
                 self.texts(text.split(',').map(|one| one.trim().to_owned()).collect())
             }
             Self::Origins if matches!(text, "same-host" | "any") => Some(Value::Text(text.to_owned())),
@@ -170,7 +171,7 @@ impl Kind {
 }
 
 /// `scheme://host` or `scheme://host:port`, as a browser sends it: without a path.
-fn is_origin(text: &str) -> bool {
+pub fn is_origin(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, host)| {
         matches!(scheme, "http" | "https")
             && !host.is_empty()

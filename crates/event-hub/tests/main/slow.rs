@@ -8,7 +8,7 @@ use std::time::Instant;
 const MIB: u64 = 1 << 20;
 
 /// Memory of its own that the process has, in bytes: files and their caches do not count.
-fn memory(hub: &Hub) -> u64 {
+pub fn memory(hub: &Hub) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", hub.process.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024

@@ -10,6 +10,7 @@
 //! | clients that show a certificate | `certificate.rs` |
 //! | how hubs know each other | `cluster.rs` |
 //! | tokens that were taken back | `revoked.rs` |
+//! | what stands for a token, once, where no header can be sent | `tickets.rs` |
 //!
 //! A token is tried as the static one first. If it is not, it is a JWT, and the algorithm in its header says who
 //! could have signed it: RS256, ES256 and EdDSA a key of the issuer's set, HS256 whoever has the secret. No key is ever
@@ -29,6 +30,7 @@ pub mod mint;
 pub(crate) mod revoked;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tickets;
 
 pub(crate) use claims::MAX_SUBJECT_BYTES;
 pub use cluster::ClusterKey;
@@ -225,10 +227,23 @@ impl Authenticator {
             return certificate::identity(certificate, verifier.now());
         }
         let identity = self.identify(token).await?;
-        if verifier.config().certificate_binds_subject {
-            certificate::check_bound(&identity, certificate)?;
-        }
+        self.check_bound(&identity, certificate)?;
         Ok(identity)
+    }
+
+    /// Refuses an identity on a connection that does not show a certificate of its subject, if it has to.
+    ///
+    /// # Errors
+    /// `jwt_invalid`.
+    pub(crate) fn check_bound(
+        &self,
+        identity: &Identity,
+        certificate: Option<&ClientCertificate>,
+    ) -> Result<()> {
+        match self.verifier().config().certificate_binds_subject {
+            true => certificate::check_bound(identity, certificate),
+            false => Ok(()),
+        }
     }
 
     /// Whether the key that a token was checked with is still one of those that count, and the authority of a certificate.

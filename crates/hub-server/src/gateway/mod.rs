@@ -33,12 +33,13 @@ pub(crate) use room::{Room, Seat};
 use crate::Hub;
 use crate::net::{Capacity, ClientCertificate};
 use crate::peer::address_of;
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use axum::{Json, Router};
 use handshake::Handshake;
+use serde_json::json;
 use socket::Socket;
 
 impl Hub {
@@ -49,10 +50,28 @@ impl Hub {
 }
 
 async fn upgrade(State(hub): State<Hub>, mut request: Request) -> Response {
-    let Some(handshake) = Handshake::of(&mut request) else {
-        let text = "this is the hub's WebSocket; HTTP is on the other port\n";
-        return (StatusCode::UPGRADE_REQUIRED, [("upgrade", "websocket")], text).into_response();
-    };
+    match Handshake::of(&mut request) {
+        Some(handshake) => accept(hub, handshake, request),
+        None => {
+            let text = "this is the hub's WebSocket; HTTP is on the other port\n";
+            (StatusCode::UPGRADE_REQUIRED, [("upgrade", "websocket")], text).into_response()
+        }
+    }
+}
+
+/// `/ws` of the HTTP port: the same gateway, for those who have one port only.
+pub(crate) async fn upgrade_at_ops(State(hub): State<Hub>, mut request: Request) -> Response {
+    match Handshake::of(&mut request) {
+        Some(handshake) => accept(hub, handshake, request),
+        None => {
+            let error = "this path is the hub's WebSocket; ask for an upgrade to \"websocket\", version 13";
+            let body = Json(json!({ "error": error, "code": "upgrade_required" }));
+            (StatusCode::UPGRADE_REQUIRED, [("upgrade", "websocket")], body).into_response()
+        }
+    }
+}
+
+fn accept(hub: Hub, handshake: Handshake, mut request: Request) -> Response {
     let settings = hub.settings();
     let address = address_of(request.extensions());
     if !origin::allowed(&settings, request.headers()) {

@@ -3,6 +3,7 @@
 use super::audit::{About, Trail};
 use super::error::{Failure, shown};
 use crate::acl::{Action, Effect, Policy, Rule, Target};
+use crate::auth::tickets::Ticket;
 use crate::auth::{Authenticator, Identity, Rejected};
 use crate::gateway::origin_allowed;
 use crate::limits::{From, Meter, Work};
@@ -24,17 +25,21 @@ pub(super) struct Caller {
     /// Those under which `rules` were put together.
     settings: Arc<Settings>,
     rules: Policy,
+    /// The one topic that it may ask about, if it came with a ticket for one.
+    only: Option<TopicName>,
     meter: Meter,
     trail: Trail,
 }
+
+/// A caller that may show a ticket in the query, for what a page opens without headers of its own: an `EventSource`, a download.
+#[derive(Debug)]
+pub(super) struct CallerOrTicket(pub Caller);
 
 impl FromRequestParts<Hub> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, hub: &Hub) -> Result<Self, Failure> {
-        if hub.draining().is_cancelled() {
-            return Err(Error::unavailable("the hub is stopping; try again when it is back").into());
-        }
+        check_draining(hub)?;
         let trail = Trail::of(parts, hub);
         let refused = |identity: Option<&Identity>, failure: Failure| {
             trail.refused(identity, "auth", About::default(), &failure);
@@ -53,11 +58,64 @@ impl FromRequestParts<Hub> for Caller {
             let msg = "pages of this origin may not use the client certificate; send a token";
             return Err(refused(Some(&identity), Error::new(Code::Forbidden, msg).into()));
         }
-        let rules = settings.rules_for(&identity);
-        let from = origin_of(&parts.headers, &parts.extensions);
-        let meter = Meter::for_request(hub.buckets(), identity.subject.as_deref(), from);
-        Ok(Self { identity, settings, rules, meter, trail })
+        Ok(Self::new(hub, parts, identity, settings, trail))
     }
+}
+
+impl FromRequestParts<Hub> for CallerOrTicket {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, hub: &Hub) -> Result<Self, Failure> {
+        let Some(text) = ticket(parts) else {
+            return Caller::from_request_parts(parts, hub).await.map(Self);
+        };
+        // First of all: whatever becomes of the request, its ticket is used.
+        let ticket = hub.tickets().redeem(text, hub.auth().steady());
+        check_draining(hub)?;
+        let trail = Trail::of(parts, hub);
+        if parts.headers.contains_key(header::AUTHORIZATION) {
+            return Err(Failure::bad_request("there are a ticket and a token; send one of them"));
+        }
+        let Some(Ticket { identity, topic, .. }) = ticket else {
+            let text =
+                "the ticket is unknown, was used, or is older than 30 s; get another with POST /ticket";
+            let failure = Error::new(Code::Unauthorized, text).into();
+            trail.refused(None, "auth", About::default(), &failure);
+            return Err(failure);
+        };
+        let is_expired = identity.expires.is_some_and(|expires| expires <= hub.bus().now());
+        let checked = match is_expired {
+            true => Err(Error::new(Code::TokenExpired, "the token that the ticket stands for has expired")),
+            false => hub
+                .auth()
+                .check_bound(&identity, ClientCertificate::of(&parts.extensions))
+                .and_then(|()| hub.check_revoked(&identity)),
+        };
+        if let Err(error) = checked {
+            let failure = error.into();
+            trail.refused(Some(&identity), "auth", About::default(), &failure);
+            return Err(failure);
+        }
+        let caller = Caller::new(hub, parts, identity, hub.settings(), trail);
+        Ok(Self(Caller { only: topic, ..caller }))
+    }
+}
+
+fn check_draining(hub: &Hub) -> Result<(), Failure> {
+    match hub.draining().is_cancelled() {
+        true => Err(Error::unavailable("the hub is stopping; try again when it is back").into()),
+        false => Ok(()),
+    }
+}
+
+/// The ticket in the query. It is hexadecimal, so it comes without escapes.
+fn ticket(parts: &Parts) -> Option<&str> {
+    parts.uri.query()?.split('&').find_map(|pair| pair.strip_prefix("ticket="))
+}
+
+/// Whether a request shows who sends it by something that no page can have a browser add: a token or a ticket, not a certificate.
+pub(super) fn shows_token(parts: &Parts) -> bool {
+    parts.headers.contains_key(header::AUTHORIZATION) || ticket(parts).is_some()
 }
 
 /// Whether the request has a token that holds. For those who are answered in any case.
@@ -105,6 +163,18 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
 }
 
 impl Caller {
+    fn new(hub: &Hub, parts: &Parts, identity: Identity, settings: Arc<Settings>, trail: Trail) -> Self {
+        let rules = settings.rules_for(&identity);
+        let from = origin_of(&parts.headers, &parts.extensions);
+        let meter = Meter::for_request(hub.buckets(), identity.subject.as_deref(), from);
+        Self { identity, settings, rules, only: None, meter, trail }
+    }
+
+    /// Makes a ticket that stands for the caller.
+    pub fn issue_ticket(&self, hub: &Hub, topic: Option<TopicName>) -> Result<String, Failure> {
+        Ok(hub.tickets().issue(self.identity.clone(), topic, hub.auth().steady())?)
+    }
+
     /// Whom it counts for what the request makes; the empty one for a token without.
     pub fn subject(&self) -> &str {
         self.identity.subject.as_deref().unwrap_or_default()
@@ -116,7 +186,12 @@ impl Caller {
     }
 
     pub fn may(&self, action: Action, target: Target<'_>, group: Option<&str>) -> bool {
-        self.rules.allows(action, target, group)
+        let is_meant = match (&self.only, target) {
+            (None, _) => true,
+            (Some(only), Target::Topic(topic)) => only.as_str() == topic,
+            (Some(_), Target::Pattern(_)) => false,
+        };
+        is_meant && self.rules.allows(action, target, group)
     }
 
     /// Refuses what the rules do not allow. For an admin action that is [`administrate`](Self::administrate).

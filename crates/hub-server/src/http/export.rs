@@ -4,10 +4,11 @@
 //! export before its time (the token ran out, a right was lost, the hub drains, the store fails) cuts the transfer off
 //! without its last chunk: a client can tell half an export from a whole one.
 
-use super::auth::Caller;
+use super::auth::{Caller, CallerOrTicket};
 use super::cursors::exists;
 use super::error::{Answer, Failure, in_time};
 use super::query::Params;
+use super::stream::passed;
 use crate::Hub;
 use crate::acl::{Action, Target};
 use axum::body::Body;
@@ -27,8 +28,13 @@ const BLOCK: ReadLimit = ReadLimit { events: 1000, bytes: 256 << 10 };
 
 const MILLIS: &str = "milliseconds since 1970";
 
-pub(super) async fn export(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
-    let params = Params::read(query.as_deref(), &["topic", "fromTs", "toTs", "afterSeq", "ndjson"])?;
+pub(super) async fn export(
+    State(hub): State<Hub>,
+    CallerOrTicket(mut caller): CallerOrTicket,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    let allowed = ["topic", "fromTs", "toTs", "afterSeq", "ndjson", "ticket"];
+    let params = Params::read(query.as_deref(), &allowed)?;
     let topic = params.topic()?;
     let from = params.number("fromTs", MILLIS)?;
     let until = params.number("toTs", MILLIS)?;
@@ -194,15 +200,5 @@ impl Export {
             text.put_slice(if self.has_begun { b"]\n" } else { b"[]\n" });
         }
         text.freeze()
-    }
-}
-
-/// Waits so many milliseconds; for ever without them.
-async fn passed(millis: Option<Millis>) {
-    match millis {
-        // At once: a timer of none fires only when tokio comes by, and every block could be ready before.
-        Some(0) => {}
-        Some(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
-        None => std::future::pending().await,
     }
 }

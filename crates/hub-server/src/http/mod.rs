@@ -13,6 +13,11 @@
 //! | `/topics` | `topics` |
 //! | `/groups`, `/groups/seek` | `groups`, `seek` |
 //! | `/export` | `export` |
+//! | `/replay`, `/latest-by-key` | `replay`, `latest`, `events_page`, `position` |
+//! | `/events`, `/ticket` | `events`, `ticket` |
+//! | how one event is written | `record` |
+//! | what ends a long answer | `stream` |
+//! | pages of other origins, compression | `cors`, `compression` |
 //! | `/hubs` | `hubs` |
 //! | `/quotas`, `/revoke` | `quotas`, `revoke` |
 //! | `/outbox`, `/outbox/retry` | `outbox` |
@@ -26,50 +31,73 @@ mod audit;
 mod auth;
 mod body;
 mod cloudevent;
+mod compression;
+mod cors;
 mod cursors;
 mod error;
+mod events;
+mod events_page;
 mod export;
 mod groups;
 mod headers;
 mod health;
 mod hubs;
+mod latest;
 mod metrics;
 mod outbox;
 mod page;
+mod position;
 mod publish;
 mod query;
 mod quotas;
+mod record;
+mod replay;
 mod revoke;
 mod rfc3339;
 mod seek;
+mod stream;
+mod ticket;
 mod topics;
 mod visible;
 mod waiting;
 
 pub use waiting::Waiting;
 
-use crate::Hub;
+use crate::{Hub, gateway};
 use axum::Router;
 use axum::http::{HeaderValue, header};
-use axum::middleware::map_response;
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use error::Failure;
 use tower_http::compression::CompressionLayer;
 
 impl Hub {
-    /// The HTTP side: publish, export, groups, health, metrics.
-    ///
-    /// It has no CORS headers on purpose: a web page of another origin cannot read its answers.
+    /// The HTTP side: publish, read, groups, health, metrics, and the gateway at `/ws`.
     pub fn ops(&self) -> Router {
+        // Pages and lists can be long. What is safe to compress, and for whom: see `compression`.
+        let compressed = Router::new()
+            .route("/replay", get(replay::replay))
+            .route("/latest-by-key", get(latest::latest_by_key))
+            .route("/topics", get(topics::topics).delete(topics::delete))
+            .route("/groups", get(groups::groups).delete(groups::delete))
+            .layer(compression::compression())
+            .layer(from_fn(compression::only_with_token));
         Router::new()
+            .merge(compressed)
             .route("/publish/{topic}", post(publish::publish))
             .route("/cursors", get(cursors::cursors))
             .route("/lag", get(cursors::lag))
-            // Only an export is worth compressing, and has nothing in it that an attacker could guess by its length.
-            .route("/export", get(export::export).layer(CompressionLayer::new()))
-            .route("/topics", get(topics::topics).delete(topics::delete))
-            .route("/groups", get(groups::groups).delete(groups::delete))
+            .route(
+                "/export",
+                get(export::export)
+                    .layer(CompressionLayer::new())
+                    .layer(from_fn(compression::only_with_token)),
+            )
+            // Never compressed: events have to go out at once, and tickets are credentials.
+            .route("/events", get(events::events))
+            .route("/ticket", post(ticket::ticket))
+            .route("/ws", any(gateway::upgrade_at_ops))
             .route("/groups/seek", post(seek::seek))
             .route("/hubs", get(hubs::hubs))
             .route("/quotas", get(quotas::quotas))
@@ -81,6 +109,7 @@ impl Hub {
             .route("/metrics", get(metrics::metrics))
             .fallback(async || Failure::no_such_path())
             .method_not_allowed_fallback(async || Failure::no_such_method())
+            .layer(from_fn_with_state(self.clone(), cors::cors))
             .layer(map_response(every_answer))
             .with_state(self.clone())
     }
@@ -89,7 +118,8 @@ impl Hub {
 /// What an answer says of itself: it is for this request alone, and is what it says it is.
 async fn every_answer(mut answer: Response) -> Response {
     let headers = answer.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // But for what says otherwise: an answer with a tag, which the client may keep and has to ask about.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     answer
 }

@@ -4,6 +4,9 @@ use super::error::{Failure, shown};
 use hub_proto::{GroupName, TopicName};
 use std::str::FromStr;
 
+/// The longest query: room for every parameter at its longest, with every byte escaped.
+const QUERY_BYTES: usize = 16 << 10;
+
 /// The parameters of one request.
 #[derive(Debug)]
 pub(super) struct Params {
@@ -13,8 +16,15 @@ pub(super) struct Params {
 impl Params {
     /// Reads a query. Refused are names that are not `allowed`, names that come twice, empty values, and what is no text.
     pub fn read(query: Option<&str>, allowed: &[&'static str]) -> Result<Self, Failure> {
+        let query = query.unwrap_or_default();
+        if query.len() > QUERY_BYTES {
+            let bytes = query.len();
+            return Err(Failure::bad_request(format!(
+                "the query has {bytes} bytes; at most {QUERY_BYTES} are allowed"
+            )));
+        }
         let mut given: Vec<(&'static str, String)> = Vec::new();
-        for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let name = decoded(name)?;
             let Some(&name) = allowed.iter().find(|allowed| **allowed == name) else {

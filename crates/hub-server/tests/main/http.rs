@@ -2,25 +2,41 @@
 
 #[path = "http/cloudevents.rs"]
 mod cloudevents;
+#[path = "http/cors.rs"]
+mod cors;
 #[path = "http/deletion.rs"]
 mod deletion;
 #[path = "http/docs.rs"]
 mod docs;
+#[path = "http/events.rs"]
+mod events;
 #[path = "http/export.rs"]
 mod export;
 #[path = "http/groups.rs"]
 mod groups;
 #[path = "http/health.rs"]
 mod health;
+#[path = "http/latest.rs"]
+mod latest;
 #[path = "http/lists.rs"]
 mod lists;
+#[path = "http/matrix.rs"]
+mod matrix;
 #[path = "http/publish.rs"]
 mod publish;
 #[path = "http/refused.rs"]
 mod refused;
+#[path = "http/replay.rs"]
+mod replay;
 #[path = "http/rights.rs"]
 mod rights;
+#[path = "http/sse.rs"]
+mod sse;
+#[path = "http/tickets.rs"]
+mod tickets;
 #[path = "http/waiting.rs"]
 mod waiting;
 #[path = "http/world.rs"]
 mod world;
+#[path = "http/ws.rs"]
+mod ws;

@@ -67,8 +67,8 @@ impl World {
         connection
     }
 
-    /// `POST /publish/{topic}` over HTTP, with these headers.
-    async fn post(&self, leaf: Option<&Leaf>, topic: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+    /// A client over HTTP that shows this certificate.
+    fn http(&self, leaf: Option<&Leaf>) -> reqwest::Client {
         let root = reqwest::Certificate::from_pem(self.authority.pem()).unwrap();
         let http = reqwest::Client::builder().tls_certs_only([root]);
         let http = match leaf {
@@ -78,8 +78,16 @@ impl World {
             }
             None => http,
         };
-        let url = format!("https://localhost:{}/publish/{topic}", self.ops.port());
-        let mut request = http.build().unwrap().post(url).body("1");
+        http.build().unwrap()
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.ops.port())
+    }
+
+    /// `POST /publish/{topic}` over HTTP, with these headers.
+    async fn post(&self, leaf: Option<&Leaf>, topic: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+        let mut request = self.http(leaf).post(self.url(&format!("/publish/{topic}"))).body("1");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -295,6 +303,37 @@ async fn a_web_page_cannot_use_the_certificate_of_its_visitor() {
         200,
         "a page with a token has it from somebody"
     );
+}
+
+#[tokio::test]
+async fn a_bound_token_s_ticket_is_good_with_a_certificate_of_its_subject_only() {
+    let auth = AuthConfig { certificate_binds_subject: true, ..AuthConfig::default() };
+    let world = World::with(false, auth, &["publish:allowed"]).await;
+    let (ada, eve) = (world.authority.client(ADA), world.authority.client("spiffe://tests/eve"));
+    assert_eq!(world.post(Some(&ada), "allowed", &[]).await.0, 200);
+    let token = signed(Some(ADA), ALL);
+    for (leaf, status) in [(Some(&eve), 401), (None, 401), (Some(&ada), 200)] {
+        let asked = world.http(Some(&ada)).post(world.url("/ticket")).bearer_auth(&token);
+        let answer = soon(asked.send()).await.unwrap().bytes().await.unwrap();
+        let ticket = serde_json::from_slice::<Value>(&answer).unwrap()["ticket"].as_str().unwrap().to_owned();
+        let export = world.http(leaf).get(world.url(&format!("/export?topic=allowed&ticket={ticket}")));
+        assert_eq!(soon(export.send()).await.unwrap().status().as_u16(), status);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_to_a_certificate_is_not_compressed_as_a_page_can_ask_for_it() {
+    let world = World::with(false, AuthConfig::default(), &["publish:allowed", "subscribe:allowed"]).await;
+    let ada = world.authority.client(ADA);
+    world.hub.bus().publish("allowed", json!("x".repeat(10_000))).key("k").await.unwrap();
+    for path in ["/replay?topic=allowed", "/export?topic=allowed", "/latest-by-key?topic=allowed&key=k"] {
+        let ask = || world.http(Some(&ada)).get(world.url(path)).header("accept-encoding", "gzip");
+        let by_certificate = soon(ask().send()).await.unwrap();
+        assert_eq!(by_certificate.status(), 200, "{path}");
+        assert!(by_certificate.headers().get("content-encoding").is_none(), "{path}");
+        let by_token = soon(ask().bearer_auth(STATIC).send()).await.unwrap();
+        assert_eq!(by_token.headers()["content-encoding"], "gzip", "{path}");
+    }
 }
 
 #[tokio::test]

@@ -157,7 +157,7 @@ async fn an_export_ends_where_the_topic_ended_when_it_began() {
 }
 
 #[tokio::test]
-async fn it_is_compressed_if_the_client_asks_and_nothing_else_is() {
+async fn it_is_compressed_if_the_client_asks_and_what_is_short_is_not() {
     let world = World::new().await;
     fill(&world, "t", 5000, 300).await;
     let ask = |path: &'static str, accepts: &'static str| {

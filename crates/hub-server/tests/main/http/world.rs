@@ -118,6 +118,16 @@ impl World {
         self.hub.bus()
     }
 
+    /// Has tokens of another secret be valid, and those of before not any more.
+    pub fn rotate_secret(&self) {
+        let config = AuthConfig {
+            secret: Some(Secret::new("another secret that is long enough")),
+            ..AuthConfig::default()
+        };
+        self.hub.auth().reload(config).unwrap();
+        self.hub.apply(Settings::default());
+    }
+
     /// A token for an hour.
     pub fn token(&self, scopes: &[&str]) -> String {
         self.token_of("ada", scopes)
