@@ -5,6 +5,8 @@
 mod audit;
 #[path = "main/client/mod.rs"]
 mod client;
+#[path = "main/cloudevents.rs"]
+mod cloudevents;
 #[path = "main/config.rs"]
 mod config;
 #[path = "main/crowd.rs"]

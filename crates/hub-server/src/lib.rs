@@ -9,6 +9,7 @@
 //! | who was refused, and what administrators did | [`audit`] |
 //! | WebSocket: a session per connection | [`gateway`] |
 //! | members of groups that another hub owns | `edge` |
+//! | CloudEvents, in and out | `cloudevents` |
 //! | HTTP: publish, export, groups, health, metrics | [`http`] |
 //! | the outboxes of services that are drained here | [`outboxes`] |
 //! | what they share, and how all of it stops | [`Hub`] |
@@ -18,6 +19,7 @@
 pub mod acl;
 pub mod audit;
 pub mod auth;
+mod cloudevents;
 mod edge;
 pub mod gateway;
 mod host;

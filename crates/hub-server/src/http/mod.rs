@@ -8,7 +8,7 @@
 //! | how a refusal looks | `error` |
 //! | parameters, bodies, pages | `query`, `body`, `page` |
 //! | which topics a caller may see | `visible` |
-//! | `POST /publish/{topic}` | `publish`, `headers`, `cloudevent` |
+//! | `POST /publish/{topic}` | `publish`, `headers`; CloudEvents in [`crate::cloudevents`] |
 //! | `/cursors`, `/lag` | `cursors` |
 //! | `/topics` | `topics` |
 //! | `/groups`, `/groups/seek` | `groups`, `seek` |
@@ -25,7 +25,6 @@
 mod audit;
 mod auth;
 mod body;
-mod cloudevent;
 mod cursors;
 mod error;
 mod export;
@@ -40,7 +39,6 @@ mod publish;
 mod query;
 mod quotas;
 mod revoke;
-mod rfc3339;
 mod seek;
 mod topics;
 mod visible;
