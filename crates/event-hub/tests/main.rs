@@ -25,6 +25,8 @@ mod killed;
 mod outbox;
 #[path = "main/policy.rs"]
 mod policy;
+#[path = "main/push.rs"]
+mod push;
 #[path = "main/random.rs"]
 mod random;
 #[path = "main/refused.rs"]

@@ -12,6 +12,7 @@
 //! | CloudEvents, in and out | `cloudevents` |
 //! | HTTP: publish, export, groups, health, metrics | [`http`] |
 //! | the outboxes of services that are drained here | [`outboxes`] |
+//! | groups that the hub delivers by HTTP POST | [`push`] |
 //! | what they share, and how all of it stops | [`Hub`] |
 //!
 //! It knows no store by name: whoever starts it hands in a [`hub_core::Bus`].
@@ -29,6 +30,7 @@ pub mod limits;
 pub mod net;
 pub mod outboxes;
 mod peer;
+pub mod push;
 mod quota_metrics;
 mod settings;
 

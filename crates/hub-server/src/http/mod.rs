@@ -15,6 +15,7 @@
 //! | `/export` | `export` |
 //! | `/hubs` | `hubs` |
 //! | `/quotas`, `/revoke` | `quotas`, `revoke` |
+//! | `/push` | `push` |
 //! | `/outbox`, `/outbox/retry` | `outbox` |
 //! | `/healthz`, `/readyz`, `/metrics` | `health`, `metrics` |
 //! | a hub that waits for its store | [`Waiting`] |
@@ -36,6 +37,7 @@ mod metrics;
 mod outbox;
 mod page;
 mod publish;
+mod push;
 mod query;
 mod quotas;
 mod revoke;
@@ -74,6 +76,9 @@ impl Hub {
             .route("/revoke", post(revoke::revoke))
             .route("/outbox", get(outbox::outbox))
             .route("/outbox/retry", post(outbox::retry))
+            .route("/push", get(push::list))
+            .route("/push/{name}", get(push::show).put(push::put).delete(push::delete))
+            .route("/push/{name}/resume", post(push::resume))
             .route("/healthz", get(health::healthz))
             .route("/readyz", get(health::readyz))
             .route("/metrics", get(metrics::metrics))

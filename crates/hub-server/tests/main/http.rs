@@ -23,4 +23,4 @@ mod rights;
 #[path = "http/waiting.rs"]
 mod waiting;
 #[path = "http/world.rs"]
-mod world;
+pub mod world;
