@@ -1,6 +1,7 @@
-//! The databases' own drivers for Python and Node: `pymongo` and `psycopg`, `mongodb` and `pg`.
+//! The databases' own drivers for Python and Node (`pymongo` and `psycopg`, `mongodb` and `pg`), and packages for Python that
+//! read and write CloudEvents and verify webhooks (`cloudevents`, `standardwebhooks`).
 //!
-//! For tests that write to a database, or look at one, as somebody else's program would. Versions and hashes are pinned in
+//! For tests that use a database, or the hub, as somebody else's program would. Versions and hashes are pinned in
 //! `testbed/drivers`; pip and npm get them by name into the cache, once. Nothing of a package is run on the way, and nothing
 //! is installed system-wide.
 
@@ -16,6 +17,7 @@ use crate::download;
 use crate::program::find_on_path;
 
 const REQUIREMENTS: &str = include_str!("../drivers/python/requirements.txt");
+const CLOUDEVENTS: &str = include_str!("../drivers/python/cloudevents.txt");
 const PACKAGE: &str = include_str!("../drivers/node/package.json");
 const PACKAGE_LOCK: &str = include_str!("../drivers/node/package-lock.json");
 /// How directories begin in which something is not finished.
@@ -24,6 +26,15 @@ const PART: &str = "drivers-part-";
 /// A Python that can import `pymongo` and `psycopg`; `None`, said on standard error, where there is no Python 3 with pip.
 /// What is not in the cache yet is gotten. Blocks.
 pub fn python() -> Result<Option<PathBuf>> {
+    python_with("python", REQUIREMENTS, "pymongo, psycopg, psycopg_binary")
+}
+
+/// The same with `cloudevents` and `standardwebhooks`.
+pub fn python_cloudevents() -> Result<Option<PathBuf>> {
+    python_with("python-cloudevents", CLOUDEVENTS, "cloudevents.core, standardwebhooks")
+}
+
+fn python_with(name: &str, requirements: &str, modules: &str) -> Result<Option<PathBuf>> {
     // Older ones have no packages of these versions.
     let asks =
         ["-c", "import sys, pip, venv; assert sys.version_info >= (3, 10); print(sys.version, sys.prefix)"];
@@ -31,7 +42,7 @@ pub fn python() -> Result<Option<PathBuf>> {
         eprintln!("testbed: no Python: python3, 3.10 or later, with pip is not installed");
         return Ok(None);
     };
-    let home = cached("python", &[REQUIREMENTS, &version], install_python)?;
+    let home = cached(name, &[requirements, &version], |home| install_python(home, requirements, modules))?;
     Ok(Some(home.join("bin/python")))
 }
 
@@ -46,13 +57,14 @@ pub fn node() -> Result<Option<PathBuf>> {
     Ok(Some(home.join("node_modules")))
 }
 
-/// Gets both, and says what there is, for a person.
+/// Gets all, and says what there is, for a person.
 pub fn describe() -> Result<String> {
     let said = |name: &str, path: Option<PathBuf>| match path {
         Some(path) => format!("{name}: {}", path.display()),
         None => format!("{name}: not on this machine"),
     };
-    Ok([said("Python", python()?), said("Node", node()?)].join("\n"))
+    let cloudevents = said("Python for CloudEvents", python_cloudevents()?);
+    Ok([said("Python", python()?), cloudevents, said("Node", node()?)].join("\n"))
 }
 
 /// The directory for what `install` makes of the texts, by their hash: made if need be, all of it or nothing.
@@ -82,20 +94,20 @@ fn cached(name: &str, texts: &[&str], install: impl FnOnce(&Path) -> Result<()>)
 }
 
 /// A virtual environment. Without a pip of its own, which Debian's Python cannot put there: the machine's fills it.
-fn install_python(home: &Path) -> Result<()> {
-    const HINT: &str = "the drivers for Python need pip and the network";
+fn install_python(home: &Path, packages: &str, modules: &str) -> Result<()> {
+    const HINT: &str = "packages for Python need pip and the network";
     download::run(Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(home), HINT)?;
     let python = home.join("bin/python");
     let site = ["-c", "import sysconfig; print(sysconfig.get_path('platlib'))"];
     let site = download::run(Command::new(&python).args(site), HINT)?;
     let requirements = home.join("requirements.txt");
-    fs::write(&requirements, REQUIREMENTS)?;
+    fs::write(&requirements, packages)?;
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
     // Only what needs no building: that would run what the package says.
     pip.args(["--require-hashes", "--only-binary=:all:", "--target", site.trim(), "-r"]).arg(&requirements);
     download::run(&mut pip, HINT)?;
-    download::run(Command::new(&python).args(["-c", "import pymongo, psycopg, psycopg_binary"]), HINT)?;
+    download::run(Command::new(&python).args(["-c", &format!("import {modules}")]), HINT)?;
     Ok(())
 }
 

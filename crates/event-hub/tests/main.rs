@@ -5,6 +5,8 @@
 mod audit;
 #[path = "main/client/mod.rs"]
 mod client;
+#[path = "main/cloudevents.rs"]
+mod cloudevents;
 #[path = "main/config.rs"]
 mod config;
 #[path = "main/crowd.rs"]
@@ -26,6 +28,8 @@ mod outbox;
 mod panics;
 #[path = "main/policy.rs"]
 mod policy;
+#[path = "main/push.rs"]
+mod push;
 #[path = "main/random.rs"]
 mod random;
 #[path = "main/refused.rs"]

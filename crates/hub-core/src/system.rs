@@ -27,10 +27,12 @@ pub enum SystemTopic {
     Deleted,
     /// The time that cleaning trusts.
     Clock,
+    /// Push subscriptions, and which of them are paused.
+    Push,
 }
 
 impl SystemTopic {
-    pub(crate) const ALL: [Self; 4] = [Self::Makers, Self::Revoked, Self::Deleted, Self::Clock];
+    pub(crate) const ALL: [Self; 5] = [Self::Makers, Self::Revoked, Self::Deleted, Self::Clock, Self::Push];
 
     /// Its name.
     pub fn name(self) -> TopicName {
@@ -39,6 +41,7 @@ impl SystemTopic {
             Self::Revoked => "_hub.revoked",
             Self::Deleted => "_hub.deleted",
             Self::Clock => "_hub.clock",
+            Self::Push => "_hub.push",
         };
         TopicName::stored(name).expect("a name")
     }

@@ -9,6 +9,7 @@ use crate::gateway::Room;
 use crate::limits::{Attempt, Buckets, FailedAuth, Live};
 use crate::net::{ClientCertificate, Door};
 use crate::outboxes::Outboxes;
+use crate::push::Push;
 use crate::quota_metrics;
 use crate::settings::Settings;
 use hub_core::{Bus, SystemTopic};
@@ -56,8 +57,11 @@ struct Inner {
     room: Room,
     outboxes: Outboxes,
     audit: Audit,
+    push: Push,
     draining: CancellationToken,
     sessions: TaskTracker,
+    /// Workers of push subscriptions.
+    pushing: TaskTracker,
     /// Cancelled when the last handle is gone.
     ended: CancellationToken,
 }
@@ -126,6 +130,8 @@ impl HubBuilder {
         let door = Door::register(&mut self.registry);
         let outboxes = Outboxes::default();
         self.registry.register_collector(Box::new(outboxes.clone()));
+        let push = Push::default();
+        self.registry.register_collector(Box::new(push.clone()));
         self.audit.register(&mut self.registry);
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION")), ("store", self.bus.store_name())]);
         self.registry.register("event_hub_build", "The version of the hub, and the kind of its store", build);
@@ -157,8 +163,10 @@ impl HubBuilder {
                 room: Room::default(),
                 outboxes,
                 audit: self.audit,
+                push,
                 draining: CancellationToken::new(),
                 sessions: TaskTracker::new(),
+                pushing: TaskTracker::new(),
                 ended: CancellationToken::new(),
             }),
         }
@@ -388,6 +396,33 @@ impl Hub {
         &self.inner.outboxes
     }
 
+    /// The push subscriptions.
+    pub fn push(&self) -> &Push {
+        &self.inner.push
+    }
+
+    /// Delivers push subscriptions from now on, until the hub drains. To be called once.
+    pub fn start_push(&self) {
+        let Inner { bus, push, pushing, draining, ended, .. } = &*self.inner;
+        let (draining, ended, stop) = (draining.clone(), ended.clone(), CancellationToken::new());
+        let run = push.clone().run(bus.clone(), pushing.clone(), stop.clone());
+        // It keeps no hub alive.
+        pushing.spawn(async move {
+            let stopping = async {
+                tokio::select! {
+                    () = draining.cancelled() => {}
+                    () = ended.cancelled() => {}
+                }
+                stop.cancel();
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = run => {}
+                () = stopping => {}
+            }
+        });
+    }
+
     /// The audit log.
     pub fn audit(&self) -> &Audit {
         &self.inner.audit
@@ -415,14 +450,16 @@ impl Hub {
         self.inner.bus.wind_down();
         self.inner.draining.cancel();
         self.inner.sessions.close();
+        self.inner.pushing.close();
         let handing_over = async {
             loop {
                 self.inner.bus.hand_over().await;
                 tokio::time::sleep(HAND_OVER).await;
             }
         };
+        let ended = async { tokio::join!(self.inner.sessions.wait(), self.inner.pushing.wait()) };
         tokio::select! {
-            _ = tokio::time::timeout(patience, self.inner.sessions.wait()) => {}
+            _ = tokio::time::timeout(patience, ended) => {}
             () = handing_over => {}
         }
         self.inner.sessions.len()

@@ -9,8 +9,10 @@
 //! | who was refused, and what administrators did | [`audit`] |
 //! | WebSocket: a session per connection | [`gateway`] |
 //! | members of groups that another hub owns | `edge` |
+//! | CloudEvents, in and out | `cloudevents` |
 //! | HTTP: publish, export, groups, health, metrics | [`http`] |
 //! | the outboxes of services that are drained here | [`outboxes`] |
+//! | groups that the hub delivers by HTTP POST | [`push`] |
 //! | what they share, and how all of it stops | [`Hub`] |
 //!
 //! It knows no store by name: whoever starts it hands in a [`hub_core::Bus`].
@@ -18,6 +20,7 @@
 pub mod acl;
 pub mod audit;
 pub mod auth;
+mod cloudevents;
 mod edge;
 pub mod gateway;
 mod host;
@@ -27,6 +30,7 @@ pub mod limits;
 pub mod net;
 pub mod outboxes;
 mod peer;
+pub mod push;
 mod quota_metrics;
 mod settings;
 

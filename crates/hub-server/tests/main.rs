@@ -37,6 +37,8 @@ mod ownership;
 mod page;
 #[path = "main/proxies.rs"]
 mod proxies;
+#[path = "main/push.rs"]
+mod push;
 #[path = "main/revoked.rs"]
 mod revoked;
 #[path = "main/rights.rs"]

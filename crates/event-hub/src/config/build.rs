@@ -95,6 +95,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         disk_reserve: hub_store_embedded::Options::default().disk_reserve,
         mongo: None,
         outboxes: Vec::new(),
+        endpoints: Vec::new(),
         auth: auth(&found, mistakes),
         settings: Settings::default(),
         bus: BusConfig::default(),
@@ -158,6 +159,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
     config.mongo = super::mongo::read(&found, &config, mistakes);
     let drain_own = found.get("mongo.drain_outbox").unwrap_or(true);
     config.outboxes = super::outbox::read(&found.outboxes, config.mongo.as_ref(), drain_own, mistakes);
+    config.endpoints = super::push::read(&found.endpoints, mistakes);
     config.values = found.values;
     config
 }

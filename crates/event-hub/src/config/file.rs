@@ -2,7 +2,7 @@
 
 use super::mistakes::{Mistakes, Origin};
 use super::outbox::Written;
-use super::settings::{OUTBOX, QUOTA, SETTINGS, Setting, TOPIC};
+use super::settings::{OUTBOX, PUSH, QUOTA, SETTINGS, Setting, TOPIC};
 use super::value::{Value, shown};
 use super::{Found, Topic};
 use hub_core::{TopicDurability, TopicSettings};
@@ -47,6 +47,17 @@ pub fn read(path: &Path, text: &str, found: &mut Found, mistakes: &mut Mistakes)
                         found.quotas.push(super::quota::Written { values, origin });
                     }
                 }
+            }
+            ("push", DeValue::Array(endpoints)) => {
+                for endpoint in endpoints {
+                    if let Some(values) = file.entry("push", PUSH, endpoint) {
+                        let origin = file.origin(endpoint.span().start);
+                        found.endpoints.push(super::push::Written { values, origin });
+                    }
+                }
+            }
+            ("push", _) => {
+                file.tell(name.span().start, "push is a list: write each as [[push]]".into());
             }
             ("quota", _) => {
                 file.tell(name.span().start, "quota is a list: write each as [[quota]]".into());
@@ -213,7 +224,7 @@ impl File<'_> {
 fn unknown(name: &str, known: &[Setting]) -> String {
     let Some((section, own)) = name.split_once('.') else {
         let mut names = sections().into_iter().map(|section| format!("[{section}]")).collect::<Vec<_>>();
-        names.extend(["[[topics]]".into(), "[[quota]]".into(), "[[outbox]]".into()]);
+        names.extend(["[[topics]]".into(), "[[quota]]".into(), "[[outbox]]".into(), "[[push]]".into()]);
         names.extend(
             known.iter().filter(|setting| !setting.name.contains('.')).map(|setting| setting.name.into()),
         );

@@ -6,7 +6,7 @@
 //! | how a value is written | [`value`], [`units`] |
 //! | the file | `file` |
 //! | environment and flags | [`sources`] |
-//! | what the parts of the hub get | [`build`], [`mongo`], [`outbox`], [`quota`], [`audit`] |
+//! | what the parts of the hub get | [`build`], [`mongo`], [`outbox`], `push`, [`quota`], [`audit`] |
 //! | what is said when something is wrong | [`mistakes`] |
 
 pub mod audit;
@@ -15,6 +15,7 @@ mod file;
 pub mod mistakes;
 pub mod mongo;
 pub mod outbox;
+mod push;
 mod quota;
 pub mod settings;
 pub mod sources;
@@ -64,6 +65,8 @@ pub struct Config {
     pub mongo: Option<Mongo>,
     /// The outboxes to be drained.
     pub outboxes: Vec<outbox::Outbox>,
+    /// Push subscriptions.
+    pub endpoints: Vec<hub_server::push::PushEndpoint>,
     /// Whose tokens hold.
     pub auth: AuthConfig,
     /// What sessions go by.
@@ -84,6 +87,7 @@ pub struct Found {
     topics: Vec<Topic>,
     outboxes: Vec<outbox::Written>,
     quotas: Vec<quota::Written>,
+    endpoints: Vec<push::Written>,
 }
 
 /// A `[[topics]]`.

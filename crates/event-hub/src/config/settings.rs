@@ -508,5 +508,51 @@ pub const OUTBOX: &[Setting] = &[
     ),
 ];
 
+/// What a `[[push]]` takes.
+pub const PUSH: &[Setting] = &[
+    set("push.name", Kind::Text, "", "what logs, metrics and `/push` call it"),
+    set("push.topic", Kind::Pattern, "", "which events are sent: a topic's name or a pattern"),
+    set("push.url", Kind::Secret, "", "where they are sent: `http://…` or `https://…`"),
+    set("push.url_file", Kind::Path, "none", "a file that holds it"),
+    set(
+        "push.secrets",
+        Kind::Texts,
+        "",
+        "what deliveries are signed with: `whsec_` and the base64 of 24 to 64 bytes; each gives a signature",
+    ),
+    set("push.secrets_file", Kind::Path, "none", "a file that holds them, one per line"),
+    set("push.group", Kind::Text, "push.NAME", "the group"),
+    set(
+        "push.mode",
+        Kind::Word(&["structured", "binary"]),
+        "structured",
+        "`structured`: the body is a CloudEvent; `binary`: the body is the payload, attributes are headers",
+    ),
+    set("push.concurrency", Kind::Count(1, 256), "16", "requests at a time"),
+    set("push.rate", Kind::Rate, "none", "requests per second"),
+    set(
+        "push.ordering",
+        Kind::Word(&["none", "key"]),
+        "none",
+        "`key`: events of one key one by one, in their order",
+    ),
+    set("push.filter_tags", Kind::Texts, "none", "only events with all of these tags"),
+    set("push.filter_key", Kind::Text, "none", "only events with this key"),
+    set(
+        "push.max_attempts",
+        Kind::Count(1, 1_000),
+        "5",
+        "failures after which an event becomes a dead letter",
+    ),
+    set("push.timeout", Kind::Time(100, 5 * MINUTE), "15s", "how long an endpoint has to answer"),
+    set("push.allow_private", Kind::Switch, "false", "the endpoint may be at a private or loopback address"),
+    set(
+        "push.from",
+        Kind::Word(&["latest", "earliest"]),
+        "latest",
+        "where a new group begins: with new events, or with all that are kept",
+    ),
+];
+
 /// What `limits.topic_rates` takes.
 pub const RATE: &[&str] = &["pattern", "rate"];

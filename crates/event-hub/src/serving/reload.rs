@@ -77,6 +77,7 @@ impl Changing {
         if let Some(shown) = shown {
             self.hub.set_cluster_certificate(shown);
         }
+        self.hub.push().set_configured(config.endpoints);
         self.hub.apply(config.settings);
         if rekeyed {
             tracing::warn!(

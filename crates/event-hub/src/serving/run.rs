@@ -57,6 +57,8 @@ pub async fn run(
     serving.spawn(net::serve(gateway, hub.gateway(), tls.clone(), hub.clone()));
     serving.spawn(net::serve(ops, hub.ops(), tls.clone(), hub.clone()));
     let drainers = Drainers::start(&config, &hub);
+    hub.push().set_configured(config.endpoints.clone());
+    hub.start_push();
     let changing = Arc::new(Changing { config, hub: hub.clone(), tls, made });
     let mut reloading = None;
     let mut clean = true;

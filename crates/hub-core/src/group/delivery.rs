@@ -53,6 +53,25 @@ impl Delivery {
         self.group.nack(self.lease, Some(delay_ms), reason)
     }
 
+    /// Gives the event back without a failure, because a dependency is down or the consumer stops; it returns after `delay_ms`,
+    /// at most 12 hours.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// let mut work = bus.subscribe("jobs").group("workers").max_attempts(1).open().await?;
+    /// bus.publish("jobs", json!(1)).await?;
+    /// work.recv().await?.return_after(5)?;
+    /// let again = work.recv().await?;
+    /// assert_eq!(again.attempt(), 2, "delivered twice, failed never");
+    /// # bus.stop().await }
+    /// ```
+    pub fn return_after(&self, delay_ms: Millis) -> Result<()> {
+        check_delay("delay_ms", delay_ms)?;
+        self.group.return_after(self.lease, delay_ms)
+    }
+
     /// Puts the deadline off until `extend_ms` from now, at most 12 hours; never closer than it is. Answers the time
     /// left.
     ///

@@ -543,6 +543,20 @@ impl Dispatcher {
         Some(released)
     }
 
+    /// Gives an event back that did nothing wrong; it returns after `delay`. `None` if the lease is over.
+    pub fn return_after(&mut self, lease: Lease, delay: Millis, now: Millis) -> Option<Released> {
+        self.find(lease)?;
+        let released = self.unlease(lease.seq)?;
+        self.give_back(lease.seq, released.taken.is_some());
+        // One that was overtaken is settled by now.
+        if delay > 0 && self.ready.remove(&lease.seq) {
+            let entry = self.window.get_mut(lease.seq).expect("what is ready is in the window");
+            entry.state = State::Backoff(now + delay);
+            self.backoff.insert((now + delay, lease.seq));
+        }
+        Some(released)
+    }
+
     /// Puts a lease's end off until `now + extend`, never closer. Answers the time left.
     pub fn extend(&mut self, lease: Lease, extend: Millis, now: Millis) -> Option<Millis> {
         let (deadline, _) = self.find(lease)?;

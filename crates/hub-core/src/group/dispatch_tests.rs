@@ -298,3 +298,41 @@ fn a_long_run_with_one_stuck_event_keeps_little() {
     assert_eq!((state.floor, state.settled.len(), state.tries.len()), (0, 1, 0));
     assert_eq!(this.leased(), 1);
 }
+
+#[test]
+fn what_is_returned_comes_again_after_its_delay_and_counts_no_failure() {
+    let mut this = dispatcher(RULES, &[1]);
+    offer(&mut this, 1..=1, None);
+    // Three failures would be the end of it.
+    for now in [0, 100, 200, 300] {
+        assert!(this.return_after(lease(&this, 1, 1), 100, now).is_some());
+        assert_eq!((this.leased(), this.next_ready(0, now + 99)), (0, None));
+        assert_eq!(redeliver(&mut this, now + 100), [(1, now as u32 / 100 + 2)]);
+    }
+    assert!(!this.has_burials());
+    assert!(this.return_after(lease(&this, 1, 1), 0, 400).is_some());
+    assert_eq!(redeliver(&mut this, 400), [(1, 6)], "at once without a delay");
+    assert!(ack(&mut this, 1, 1));
+    assert!(this.return_after(lease(&this, 1, 1), 0, 400).is_none(), "its lease is over");
+    assert_eq!(this.floor(), 1);
+}
+
+#[test]
+fn what_is_returned_holds_back_its_key() {
+    let mut this = dispatcher(KEYED, &[1]);
+    assert_eq!(offer(&mut this, 1..=2, Some("a")), [(1, 1)]);
+    this.return_after(lease(&this, 1, 1), 100, 0);
+    assert_eq!(redeliver(&mut this, 50), []);
+    assert_eq!(redeliver(&mut this, 100), [(1, 2)]);
+    assert!(ack(&mut this, 1, 1));
+    assert_eq!(redeliver(&mut this, 100), [(2, 1)]);
+}
+
+#[test]
+fn what_is_returned_and_was_overtaken_is_settled() {
+    let mut this = dispatcher(COALESCING, &[1]);
+    assert_eq!(offer(&mut this, 1..=2, Some("a")), [(1, 1)]);
+    this.return_after(lease(&this, 1, 1), 100, 0);
+    assert_eq!(redeliver(&mut this, 0), [(2, 1)]);
+    assert_eq!(this.floor(), 1);
+}

@@ -60,6 +60,17 @@ impl Group {
         })
     }
 
+    /// The holder gives the event back, which is not its failure: it returns after `delay`.
+    pub fn return_after(self: &Arc<Self>, lease: Lease, delay: Millis) -> Result<()> {
+        self.locked(|inner| {
+            self.check_owned(inner)?;
+            let now = self.engine.clock.steady();
+            inner.disp.return_after(lease, delay, now).ok_or_else(|| self.not_held(lease))?;
+            self.settled(inner, lease.member);
+            Ok(())
+        })
+    }
+
     /// The holder vanished, and this event may be what killed it.
     pub fn blame(self: &Arc<Self>, lease: Lease) {
         self.locked(|inner| {

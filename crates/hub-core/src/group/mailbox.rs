@@ -12,6 +12,7 @@
 use super::Group;
 use super::delivery::Delivery;
 use super::dispatch::MemberId;
+use super::status::Reason;
 use hub_proto::Error;
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -32,6 +33,8 @@ pub(crate) struct Mailbox {
     is_ended: AtomicBool,
     /// The consumer sleeps because nothing was here.
     waiting: AtomicBool,
+    /// Why the member takes nothing, or little, if it said so.
+    reason: Mutex<Option<Reason>>,
     inner: Mutex<Inner>,
 }
 
@@ -56,8 +59,19 @@ impl Mailbox {
             queued_bytes: AtomicUsize::new(0),
             is_ended: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
+            reason: Mutex::new(None),
             inner: Mutex::default(),
         }
+    }
+
+    /// Says why the member takes nothing, or little.
+    pub fn set_reason(&self, reason: Option<Reason>) {
+        *self.reason.lock() = reason;
+    }
+
+    /// Why the member takes nothing, or little, if it said so.
+    pub fn reason(&self) -> Option<Reason> {
+        *self.reason.lock()
     }
 
     /// Whether one more event may come. An expired lease leaves its event in the queue, hence both counts.

@@ -29,6 +29,8 @@ pub enum Reason {
     TakingOver,
     /// Another hub serves it.
     Elsewhere,
+    /// The endpoint that the group is pushed to fails again and again.
+    EndpointFailing,
 }
 
 impl Reason {
@@ -46,6 +48,7 @@ impl Reason {
             Self::RateLimited => "rate_limited",
             Self::TakingOver => "taking_over",
             Self::Elsewhere => "elsewhere",
+            Self::EndpointFailing => "endpoint_failing",
         }
     }
 }
@@ -82,8 +85,11 @@ impl Group {
         let now = self.engine.clock.steady();
         let is_late = inner.working_since.is_some_and(|since| now.saturating_sub(since) > 1000);
         let has_room = || inner.members.values().any(|slot| slot.mailbox.has_room());
+        let given = || inner.members.values().map(|slot| slot.mailbox.reason()).reduce(Option::and).flatten();
         let reason = if !disp.has_members() {
             Some(Reason::NoMembers)
+        } else if let Some(given) = given() {
+            Some(given)
         } else if disp.all_paused() {
             Some(Reason::Paused)
         } else if !self.tenure.is_open(now) {

@@ -7,6 +7,7 @@ use crate::group::Group;
 use crate::group::delivery::Delivery;
 use crate::group::dispatch::MemberId;
 use crate::group::mailbox::Mailbox;
+use crate::group::status::Reason;
 use hub_proto::{Error, GroupName, Result};
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -173,6 +174,11 @@ impl Subscription {
     /// for it goes to others.
     pub fn pause(&self) {
         self.set_paused(true);
+    }
+
+    /// Has the status of its groups show a reason in place of the one they find, for as long as all their members give one.
+    pub fn show_reason(&self, reason: Option<Reason>) {
+        self.mailbox.set_reason(reason);
     }
 
     /// Goes on after [`pause`](Self::pause).

@@ -26,7 +26,8 @@ struct Request {
 pub(super) struct About<'a> {
     pub topic: Option<&'a str>,
     pub group: Option<&'a str>,
-    /// What an admin action is about, if that is no topic: `sub:NAME`, `jti:ID`, `outbox:NAME`, `list:LABEL`.
+    /// What an admin action is about, if that is no topic: `sub:NAME`, `jti:ID`, `outbox:NAME`, `list:LABEL`,
+    /// `push:NAME`.
     pub target: Option<&'a str>,
 }
 
@@ -90,6 +91,8 @@ impl Trail {
 fn route(uri: &Uri) -> &str {
     match uri.path() {
         path if path.starts_with("/publish/") => "/publish/{topic}",
+        path if path.starts_with("/push/") && path.ends_with("/resume") => "/push/{name}/resume",
+        path if path.starts_with("/push/") => "/push/{name}",
         path => path,
     }
 }

@@ -281,9 +281,12 @@ impl Caller {
                 .any(|group| self.may(Action::Subscribe, target, Some(group)))
     }
 
-    /// Takes room for one event, by the rates of the subject and of the topic.
-    pub fn take_event(&mut self, topic: &TopicName) -> Result<(), Failure> {
-        Ok(self.meter.take(std::iter::once(topic))?)
+    /// Takes room for so many events to a topic, or for none of them, by the rates of the subject and of the topic.
+    pub fn take_events(&mut self, topic: &TopicName, events: usize) -> Result<(), Failure> {
+        match events {
+            0 => Ok(()),
+            _ => Ok(self.meter.take(std::iter::repeat_n(topic, events))?),
+        }
     }
 
     /// Refuses a body while the subject, or the topic that it is for, has used up its bytes of this second.

@@ -13,13 +13,14 @@ use super::query::Params;
 use super::record::{RecordFormat, put_record};
 use super::stream::{check, draining, expired, passed};
 use crate::acl::{Action, Target};
+use crate::cloudevents::Accepted;
 use crate::limits::LiveConnection;
 use crate::{Hub, Settings};
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::IntoResponse;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 use foldhash::fast::RandomState;
 use futures_util::{FutureExt, stream};
 use hub_core::{Filter, Position, Watch, Watched};
@@ -73,7 +74,7 @@ pub(super) async fn events(
         caller,
         topic,
         watch,
-        format: RecordFormat::Native,
+        format: RecordFormat::of(Accepted::of(&headers)),
         has_begun: false,
         is_over: false,
         resumes_at: now,
@@ -185,7 +186,7 @@ impl Events {
 
     /// One chunk with everything that waits, as far as there is room.
     fn gather(&mut self, first: &Watched) -> Bytes {
-        let mut text = BytesMut::with_capacity(first_size(first));
+        let mut text = Vec::with_capacity(first_size(first));
         self.write(first, &mut text);
         while text.len() < CHUNK_BYTES {
             // An error comes again with the next chunk.
@@ -200,10 +201,10 @@ impl Events {
         if let Some(wait) = self.caller.send_bytes(&self.topic, text.len()) {
             self.resumes_at = self.resumes_at.max(now + wait);
         }
-        text.freeze()
+        text.into()
     }
 
-    fn write(&self, watched: &Watched, text: &mut BytesMut) {
+    fn write(&self, watched: &Watched, text: &mut Vec<u8>) {
         match watched {
             Watched::Event(event) => {
                 text.put_slice(b"id: ");
@@ -239,7 +240,7 @@ fn end(failure: &Failure) -> Bytes {
     format!("event: end\ndata: {reason}\n\n").into()
 }
 
-fn put_number(mut number: u64, text: &mut BytesMut) {
+fn put_number(mut number: u64, text: &mut Vec<u8>) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     loop {

@@ -11,7 +11,7 @@ use crate::Hub;
 use axum::body::Body;
 use axum::http::header;
 use axum::response::IntoResponse;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 use futures_util::{StreamExt, stream};
 use hub_core::Event;
 use hub_core::store::ReadLimit;
@@ -154,12 +154,12 @@ impl<S: Source> EventsPage<S> {
             self.write_end(&mut text, next.as_ref());
         }
         self.wait = self.caller.send_bytes(&self.topic, text.len());
-        Ok(text.freeze())
+        Ok(text.into())
     }
 
-    fn write(&mut self, events: &[Arc<Event>]) -> BytesMut {
+    fn write(&mut self, events: &[Arc<Event>]) -> Vec<u8> {
         let bytes: usize = events.iter().map(|event| event.json().len() + 2).sum();
-        let mut text = BytesMut::with_capacity(bytes + 512);
+        let mut text = Vec::with_capacity(bytes + 512);
         if !self.has_begun {
             self.has_begun = true;
             text.put_slice(b"{\"topic\":\"");
@@ -178,7 +178,7 @@ impl<S: Source> EventsPage<S> {
         text
     }
 
-    fn write_end(&self, text: &mut BytesMut, next: Option<&Next>) {
+    fn write_end(&self, text: &mut Vec<u8>, next: Option<&Next>) {
         text.put_slice(format!("],\"count\":{}", self.count).as_bytes());
         if let Some(next) = next.and_then(|next| serde_json::to_vec(next).ok()) {
             text.put_slice(b",\"next\":");

@@ -8,14 +8,16 @@ use super::auth::{Caller, CallerOrTicket};
 use super::cursors::exists;
 use super::error::{Answer, Failure, in_time};
 use super::query::Params;
+use super::record::{RecordFormat, put_record};
 use super::stream::passed;
 use crate::Hub;
 use crate::acl::{Action, Target};
+use crate::cloudevents::{self, Accepted};
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use hub_core::store::ReadLimit;
 use hub_core::{Bus, Event, Millis, Position};
@@ -32,6 +34,7 @@ pub(super) async fn export(
     State(hub): State<Hub>,
     CallerOrTicket(mut caller): CallerOrTicket,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
 ) -> Answer {
     let allowed = ["topic", "fromTs", "toTs", "afterSeq", "ndjson", "ticket"];
     let params = Params::read(query.as_deref(), &allowed)?;
@@ -39,7 +42,7 @@ pub(super) async fn export(
     let from = params.number("fromTs", MILLIS)?;
     let until = params.number("toTs", MILLIS)?;
     let after = params.number("afterSeq", "a seq of the topic, or 0")?;
-    let format = if params.flag("ndjson")?.unwrap_or(true) { Format::Lines } else { Format::Array };
+    let format = Format::of(params.flag("ndjson")?, Accepted::of(&headers));
     caller.take_one()?;
     caller.must(Action::Subscribe, Target::Topic(&topic), None)?;
     exists(hub.bus(), &topic)?;
@@ -92,16 +95,23 @@ async fn range(
 
 /// How events are written one behind the other.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Lines,
-    Array,
+struct Format {
+    /// A JSON array; else one event per line.
+    is_array: bool,
+    record: RecordFormat,
 }
 
 impl Format {
+    fn of(ndjson: Option<bool>, accepted: Option<Accepted>) -> Self {
+        let is_array = !ndjson.unwrap_or(accepted != Some(Accepted::Batch));
+        Self { is_array, record: RecordFormat::of(accepted) }
+    }
+
     const fn content_type(self) -> &'static str {
-        match self {
-            Self::Lines => "application/x-ndjson",
-            Self::Array => "application/json",
+        match (self.is_array, self.record) {
+            (false, _) => "application/x-ndjson",
+            (true, RecordFormat::Native) => "application/json",
+            (true, RecordFormat::CloudEvent) => cloudevents::BATCH,
         }
     }
 }
@@ -184,21 +194,21 @@ impl Export {
     /// A block as text, with what comes before the first event and behind the last.
     fn write(&mut self, block: &[Arc<Event>]) -> Bytes {
         let bytes: usize = block.iter().map(|event| event.json().len() + 2).sum();
-        let mut text = BytesMut::with_capacity(bytes + 4);
-        let is_array = self.format == Format::Array;
+        let mut text = Vec::with_capacity(bytes + 4);
+        let is_array = self.format.is_array;
         for event in block {
             if is_array {
-                text.put_slice(if self.has_begun { b",\n" } else { b"[" });
+                text.extend_from_slice(if self.has_begun { b",\n" } else { b"[" });
             }
-            text.put_slice(event.json());
+            put_record(event, self.format.record, &mut text);
             if !is_array {
-                text.put_u8(b'\n');
+                text.push(b'\n');
             }
             self.has_begun = true;
         }
         if is_array && self.is_over {
-            text.put_slice(if self.has_begun { b"]\n" } else { b"[]\n" });
+            text.extend_from_slice(if self.has_begun { b"]\n" } else { b"[]\n" });
         }
-        text.freeze()
+        text.into()
     }
 }

@@ -13,7 +13,6 @@ use crate::limits::Work;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
-use bytes::BytesMut;
 use hub_core::store::ReadLimit;
 use hub_proto::{TopicName, limits};
 
@@ -70,7 +69,7 @@ async fn one(hub: &Hub, caller: &mut Caller, topic: &TopicName, key: &str, heade
     if is_known {
         return Ok((StatusCode::NOT_MODIFIED, kept).into_response());
     }
-    let mut text = BytesMut::new();
+    let mut text = Vec::new();
     match &newest {
         Some(event) => put_record(event, RecordFormat::Native, &mut text),
         None => text.extend_from_slice(b"null"),
@@ -78,7 +77,7 @@ async fn one(hub: &Hub, caller: &mut Caller, topic: &TopicName, key: &str, heade
     caller.owe(Work::bytes(text.len()));
     caller.send_bytes(topic, text.len());
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-    Ok((kept, kind, text.freeze()).into_response())
+    Ok((kept, kind, text).into_response())
 }
 
 /// Whether `If-None-Match` has a tag. Tags are compared weakly.

@@ -8,7 +8,7 @@
 //! | how a refusal looks | `error` |
 //! | parameters, bodies, pages | `query`, `body`, `page` |
 //! | which topics a caller may see | `visible` |
-//! | `POST /publish/{topic}` | `publish`, `headers`, `cloudevent` |
+//! | `POST /publish/{topic}` | `publish`, `headers`; CloudEvents in [`crate::cloudevents`] |
 //! | `/cursors`, `/lag` | `cursors` |
 //! | `/topics` | `topics` |
 //! | `/groups`, `/groups/seek` | `groups`, `seek` |
@@ -20,6 +20,7 @@
 //! | pages of other origins, compression | `cors`, `compression` |
 //! | `/hubs` | `hubs` |
 //! | `/quotas`, `/revoke` | `quotas`, `revoke` |
+//! | `/push` | `push` |
 //! | `/outbox`, `/outbox/retry` | `outbox` |
 //! | `/healthz`, `/readyz`, `/metrics` | `health`, `metrics` |
 //! | a hub that waits for its store | [`Waiting`] |
@@ -30,7 +31,6 @@
 mod audit;
 mod auth;
 mod body;
-mod cloudevent;
 mod compression;
 mod cors;
 mod cursors;
@@ -48,12 +48,12 @@ mod outbox;
 mod page;
 mod position;
 mod publish;
+mod push;
 mod query;
 mod quotas;
 mod record;
 mod replay;
 mod revoke;
-mod rfc3339;
 mod seek;
 mod stream;
 mod ticket;
@@ -104,6 +104,9 @@ impl Hub {
             .route("/revoke", post(revoke::revoke))
             .route("/outbox", get(outbox::outbox))
             .route("/outbox/retry", post(outbox::retry))
+            .route("/push", get(push::list))
+            .route("/push/{name}", get(push::show).put(push::put).delete(push::delete))
+            .route("/push/{name}/resume", post(push::resume))
             .route("/healthz", get(health::healthz))
             .route("/readyz", get(health::readyz))
             .route("/metrics", get(metrics::metrics))

@@ -10,8 +10,10 @@ use super::query::Params;
 use super::record::RecordFormat;
 use crate::Hub;
 use crate::acl::{Action, Target};
+use crate::cloudevents::Accepted;
 use crate::limits::Work;
 use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
 use hub_core::store::ReadLimit;
 use hub_core::{Event, Millis, Position};
 use hub_proto::{TopicName, limits};
@@ -24,7 +26,12 @@ const SEARCH_TIME: Duration = Duration::from_secs(2);
 /// The headers that a correlation id is looked for in. A publish by HTTP brings headers that begin with `x-` only.
 const CORRELATION_HEADERS: [&str; 2] = ["correlationId", "x-correlation-id"];
 
-pub(super) async fn replay(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
+pub(super) async fn replay(
+    State(hub): State<Hub>,
+    mut caller: Caller,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Answer {
     let [from, ts, after_id, after_seq] = position::PARAMETERS;
     let allowed = ["topic", from, ts, after_id, after_seq, "toTs", "limit", "correlationId"];
     let params = Params::read(query.as_deref(), &allowed)?;
@@ -39,7 +46,8 @@ pub(super) async fn replay(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     let end = in_time(hub.bus().bounds(&topic)).await?.last;
     let after = in_time(hub.bus().resolve(&topic, from)).await?;
     let source = Replay { topic: topic.clone(), after, end, until, search };
-    events_page::answer(hub, caller, topic, source, (page.limit(), RecordFormat::Native)).await
+    let format = RecordFormat::of(Accepted::of(&headers));
+    events_page::answer(hub, caller, topic, source, (page.limit(), format)).await
 }
 
 /// The part of a log that a page is made of.

@@ -17,7 +17,7 @@ mod moving;
 #[path = "cluster/mtls.rs"]
 mod mtls;
 #[path = "cluster/nodes.rs"]
-mod nodes;
+pub mod nodes;
 #[path = "cluster/peers.rs"]
 mod peers;
 #[path = "cluster/wire.rs"]

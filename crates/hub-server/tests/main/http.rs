@@ -37,6 +37,6 @@ mod tickets;
 #[path = "http/waiting.rs"]
 mod waiting;
 #[path = "http/world.rs"]
-mod world;
+pub mod world;
 #[path = "http/ws.rs"]
 mod ws;

@@ -232,6 +232,12 @@ impl Node {
         self.runtime.take().unwrap().shutdown_background();
     }
 
+    /// Delivers push subscriptions, as long as it lives.
+    pub fn start_push(&self) {
+        let _guard = self.runtime.as_ref().unwrap().enter();
+        self.hub.start_push();
+    }
+
     pub async fn get(&self, path: &str) -> (u16, Value) {
         self.ask("GET", path, Value::Null).await
     }

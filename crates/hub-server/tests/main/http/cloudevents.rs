@@ -1,4 +1,4 @@
-//! CloudEvents as JSON.
+//! CloudEvents: in as JSON, as batches and in binary mode; out by an export.
 
 use super::world::{Got, STATIC, World, read};
 use hub_core::{EventId, Position};
@@ -115,7 +115,12 @@ async fn what_is_no_cloudevent_is_refused_with_what_is_wrong() {
         (with(&json!({"time": "yesterday"})), "time \"yesterday\" is not a time"),
         (with(&json!({"time": 17})), "time is not a string"),
         (with(&json!({"subject": "x".repeat(513)})), "key"),
-        (with(&json!({"data_base64": "AAAA"})), "data in place of data_base64"),
+        (with(&json!({"data_base64": "not base64"})), "data_base64 is not base64"),
+        (with(&json!({"data_base64": 7})), "data_base64 is not a string"),
+        (with(&json!({"data_base64": "AAAA", "data": 1})), "data and data_base64"),
+        (with(&json!({"hubtags": "none"})), "hubtags is not an array of strings"),
+        (with(&json!({"hubheaders": "[]"})), "hubheaders is not an object of strings"),
+        (with(&json!({"hubcausedby": "[\"x\"]"})), "hubcausedby is not an array of ids"),
         (with(&json!({"Extension": 1})), "attribute \"Extension\" is not a name"),
         (with(&json!({"ratio": 1.5})), "ratio is not a string, a whole number"),
         (with(&json!({"nested": {"a": 1}})), "nested is not a string"),
@@ -136,21 +141,233 @@ async fn what_is_no_cloudevent_is_refused_with_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn other_ways_to_send_cloudevents_are_refused_and_not_taken_for_payloads() {
+async fn other_formats_of_cloudevents_are_refused_and_not_taken_for_payloads() {
     let world = World::new().await;
     for kind in
-        ["application/cloudevents-batch+json", "application/cloudevents+xml", "application/cloudevents"]
+        ["application/cloudevents-batch+avro", "application/cloudevents+xml", "application/cloudevents"]
     {
         assert_eq!(send(&world, "/publish/t", kind, "[]").await.refusal(), (400, "bad_request"), "{kind}");
     }
-    let request = world.request("POST", "/publish/t", STATIC).header("ce-specversion", "1.0").body("1");
-    assert_eq!(read(request.send().await.unwrap()).await.refusal(), (400, "bad_request"));
+    let request = world.request("POST", "/publish/t", STATIC).header("ce-id", "1").body("1");
+    let got = read(request.send().await.unwrap()).await;
+    assert_eq!(got.refusal(), (400, "bad_request"));
+    assert!(got.json["error"].as_str().unwrap().contains("without ce-specversion"), "{}", got.json);
     for path in ["/publish/t?key=k", "/publish/t?id=018bcfe5-6800-7000-8000-000000000001"] {
-        assert_eq!(
-            send(&world, path, KIND, &with(&json!({}))).await.refusal(),
-            (400, "bad_request"),
-            "{path}"
-        );
+        for kind in [KIND, BATCH] {
+            let got = send(&world, path, kind, &with(&json!({}))).await;
+            assert_eq!(got.refusal(), (400, "bad_request"), "{path}");
+        }
     }
     assert!(world.bus().topics().is_empty());
+}
+
+const BATCH: &str = "application/cloudevents-batch+json";
+
+#[tokio::test]
+async fn each_event_of_a_batch_has_its_own_result() {
+    let world = World::new().await;
+    let entries = [
+        with(&json!({"id": "1", "data": 1})),
+        with(&json!({"id": "2", "type": null})),
+        "7".to_owned(),
+        with(&json!({"id": "1", "data": 1})),
+        with(&json!({"id": "1", "data": "another"})),
+        with(&json!({"id": "3", "data": 3, "subject": "k"})),
+    ];
+    let request = world.request("POST", "/publish/t", STATIC).header("content-type", BATCH);
+    let request = request.header("x-tenant", "blue").body(format!("[{}]", entries.join(" ,\n")));
+    let answer = read(request.send().await.unwrap()).await.ok();
+    let results = answer["results"].as_array().unwrap();
+    let seq_or_code = |result: &Value| match result.get("code") {
+        Some(code) => (code.clone(), result["error"].as_str().is_some_and(|error| !error.is_empty())),
+        None => (result["seq"].clone(), result["durable"] == "memory"),
+    };
+    assert_eq!(
+        results.iter().map(seq_or_code).collect::<Vec<_>>(),
+        [
+            (json!(1), true),
+            (json!("bad_request"), true),
+            (json!("bad_request"), true),
+            (json!(1), true),
+            (json!("id_conflict"), true),
+            (json!(2), true)
+        ]
+    );
+    assert_eq!(results[3]["duplicate"], true);
+    let events = world.bus().scan("t", Position::Earliest, None).await.unwrap();
+    assert_eq!(events.len(), 2);
+    assert!(events.iter().all(|event| event.header("x-tenant") == Some("blue")));
+}
+
+#[tokio::test]
+async fn a_batch_is_an_array_of_at_most_as_many_events_as_a_publish_may_have() {
+    let mut settings = hub_server::Settings::default();
+    settings.limits.batch_events = 3;
+    let world = World::with(settings).await;
+    let batch = |n: usize| {
+        let events: Vec<String> = (0..n).map(|n| with(&json!({"id": n.to_string()}))).collect();
+        format!("[{}]", events.join(","))
+    };
+    let got = send(&world, "/publish/t", BATCH, &batch(4)).await;
+    assert_eq!(got.refusal(), (400, "bad_request"));
+    assert!(got.json["error"].as_str().unwrap().contains("more than 3 events"), "{}", got.json);
+    assert_eq!(send(&world, "/publish/t", BATCH, &with(&json!({}))).await.refusal(), (400, "bad_request"));
+    assert_eq!(send(&world, "/publish/t", BATCH, "[{}").await.refusal(), (400, "bad_json"));
+    assert_eq!(send(&world, "/publish/t", BATCH, "[] []").await.refusal(), (400, "bad_json"));
+    assert!(world.bus().topics().is_empty());
+    assert_eq!(send(&world, "/publish/t", BATCH, "[]").await.ok(), json!({"results": []}));
+    assert_eq!(
+        send(&world, "/publish/t", BATCH, &batch(3)).await.ok()["results"].as_array().unwrap().len(),
+        3
+    );
+}
+
+#[tokio::test]
+async fn a_batch_that_does_not_fit_the_rate_is_refused_whole() {
+    let mut settings = hub_server::Settings::default();
+    settings.limits.topic_rates = vec![("t".parse().unwrap(), 2)];
+    let world = World::with(settings).await;
+    let batch =
+        format!("[{}]", (0..5).map(|n| with(&json!({"id": n.to_string()}))).collect::<Vec<_>>().join(","));
+    assert_eq!(send(&world, "/publish/t", BATCH, &batch).await.refusal(), (429, "rate_limited"));
+    assert!(world.bus().topics().is_empty());
+}
+
+#[tokio::test]
+async fn a_batch_to_a_topic_of_the_hub_is_refused_for_each_of_its_events() {
+    let world = World::new().await;
+    let answer = send(&world, "/publish/dlq.t", BATCH, &format!("[{}]", with(&json!({})))).await.ok();
+    assert_eq!(answer["results"][0]["code"], "forbidden");
+}
+
+/// A request in binary mode, with attributes beside those that it must have.
+async fn send_binary(
+    world: &World,
+    kind: Option<&str>,
+    more: &[(&str, &str)],
+    body: impl Into<Vec<u8>>,
+) -> Got {
+    let mut request = world.request("POST", "/publish/t", STATIC);
+    let attributes = [
+        ("ce-specversion", "1.0"),
+        ("ce-id", "A-1"),
+        ("CE-Source", "/shop"),
+        ("ce-type", "com.example.order"),
+    ];
+    for (name, value) in attributes.iter().chain(more) {
+        request = request.header(*name, *value);
+    }
+    if let Some(kind) = kind {
+        request = request.header("content-type", kind);
+    }
+    read(request.body(body.into()).send().await.unwrap()).await
+}
+
+/// The event of a request in binary mode, as JSON.
+async fn stored_binary(kind: Option<&str>, more: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Value {
+    let world = World::new().await;
+    send_binary(&world, kind, more, body).await.ok();
+    let events = world.bus().scan("t", Position::Earliest, None).await.unwrap();
+    serde_json::from_slice(events[0].json()).unwrap()
+}
+
+#[tokio::test]
+async fn in_binary_mode_attributes_are_headers_and_the_body_is_the_data() {
+    let more = [
+        ("ce-subject", "Euro%20%E2%82%AC"),
+        ("ce-time", "2026-04-01T12:00:00.5+02:00"),
+        ("ce-traceparent", "00-ab"),
+        ("ce-note", "\"a \\\"quoted\\\" text\""),
+        ("x-tenant", "blue"),
+    ];
+    let event = stored_binary(Some("application/json"), &more, r#"{"n": 1}"#).await;
+    assert_eq!(
+        (&event["key"], &event["ts"], &event["id"]),
+        (&json!("Euro €"), &json!(1_775_037_600_500_u64), &json!("cf265ddd-b7ab-5617-9572-69c1f3a889d2"))
+    );
+    assert_eq!(
+        event["headers"],
+        json!({
+            "x-tenant": "blue", "ce-id": "A-1", "ce-source": "/shop", "ce-specversion": "1.0",
+            "ce-type": "com.example.order", "ce-traceparent": "00-ab", "ce-note": "a \"quoted\" text",
+        })
+    );
+}
+
+#[tokio::test]
+async fn data_of_the_binary_mode_that_is_no_json_is_kept_as_text_or_as_base64() {
+    for (kind, body, payload, is_base64) in [
+        (Some("text/plain"), &b"a \"text\""[..], json!("a \"text\""), false),
+        (Some("application/xml"), b"<a/>", json!("<a/>"), false),
+        (Some("image/svg+xml; charset=utf-8"), b"<svg/>", json!("<svg/>"), false),
+        (Some("text/plain; charset=latin1"), b"abc", json!("YWJj"), true),
+        (Some("text/plain"), b"\xff", json!("/w=="), true),
+        (Some("application/octet-stream"), b"abc", json!("YWJj"), true),
+        (Some("application/vnd.shop+json"), b"{}", json!({}), false),
+        (Some("text/plain"), b"", json!(null), false),
+    ] {
+        let event = stored_binary(kind, &[], body).await;
+        assert_eq!(event["payload"], payload, "{kind:?}");
+        assert_eq!(event["headers"]["ce-datacontenttype"], json!(kind), "{kind:?}");
+        assert_eq!(event["headers"].get("ce-data_base64").is_some(), is_base64, "{kind:?}");
+    }
+    for kind in [None, Some("application/json"), Some("application/json; charset=utf-8")] {
+        let event = stored_binary(kind, &[], "[1]").await;
+        assert_eq!((&event["payload"], event["headers"].get("ce-datacontenttype")), (&json!([1]), None));
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_cloudevent_in_binary_mode_is_refused_with_what_is_wrong() {
+    let world = World::new().await;
+    for (more, says) in [
+        (("ce-id", "again"), "ce-id is there twice"),
+        (("ce-datacontenttype", "text/plain"), "is no attribute of the binary mode"),
+        (("ce-data_base64", "true"), "is no attribute of the binary mode"),
+        (("ce-note", "100%"), "percent-encoding"),
+        (("ce-note", "%ff"), "percent-encoding"),
+        (("ce-my_note", "1"), "is not a name of lower-case letters and digits"),
+        (("ce-time", "yesterday"), "is not a time"),
+    ] {
+        let got = send_binary(&world, None, &[more], "1").await;
+        assert_eq!(got.refusal(), (400, "bad_request"), "{says}");
+        assert!(got.json["error"].as_str().unwrap().contains(says), "{says}: {}", got.json);
+    }
+    assert_eq!(send_binary(&world, None, &[], "no json").await.refusal(), (400, "bad_json"));
+    let request = world.request("POST", "/publish/t", STATIC).header("ce-specversion", "1.0").body("1");
+    assert_eq!(read(request.send().await.unwrap()).await.refusal(), (400, "bad_request"));
+    assert!(world.bus().topics().is_empty());
+}
+
+#[tokio::test]
+async fn an_export_has_cloudevents_for_those_who_ask_for_them() {
+    let world = World::new().await;
+    send(&world, "/publish/t", KIND, &with(&json!({"data": {"n": 1}}))).await.ok();
+    world.bus().publish("t", json!(2)).key("k").await.unwrap();
+    let export = async |query: &str, accept: &str| {
+        let request =
+            world.request("GET", &format!("/export?topic=t{query}"), STATIC).header("accept", accept);
+        let answer = request.send().await.unwrap();
+        let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
+        (kind, answer.text().await.unwrap())
+    };
+    let (kind, lines) = export("", KIND).await;
+    assert_eq!(kind, "application/x-ndjson");
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (&lines[0]["id"], &lines[0]["source"], &lines[0]["data"], &lines[0]["hubseq"]),
+        (&json!("A-1"), &json!("/shop"), &json!({"n": 1}), &json!("1"))
+    );
+    assert_eq!(
+        (&lines[1]["source"], &lines[1]["type"], &lines[1]["subject"], &lines[1]["data"]),
+        (&json!("/event-hub/t"), &json!("t"), &json!("k"), &json!(2))
+    );
+    for (query, accept) in [("&ndjson=0", KIND), ("", BATCH), ("&ndjson=0", BATCH)] {
+        let (kind, batch) = export(query, accept).await;
+        assert_eq!(kind, BATCH);
+        assert_eq!(serde_json::from_str::<Vec<Value>>(&batch).unwrap(), lines);
+        let again = send(&world, "/publish/copy", BATCH, &batch).await.ok();
+        assert_eq!(again["results"][1]["seq"], 2, "what was exported can be published: {again}");
+    }
+    assert_eq!(export("", "application/json").await.1, export("", "*/*").await.1);
 }

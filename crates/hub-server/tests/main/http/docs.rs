@@ -115,7 +115,10 @@ fn alike(name: &str, shown: &Value, found: &Value) -> bool {
                     && !text.starts_with("018bcfe5")
             };
             let is_ticket = |text: &str| name == "ticket" && text.len() == 64;
-            shown == found || is_made(shown) && is_made(found) || is_ticket(shown) && is_ticket(found)
+            shown == found
+                || is_made(shown) && is_made(found)
+                || is_ticket(shown) && is_ticket(found)
+                || name == "time" && shown.starts_with("2026-05")
         }
         (Value::Number(_), Value::Number(_))
             if ["lagMs", "bytes", "ts", "lastTs", "lastCommitted", "oldestAgeMs"].contains(&name) =>
@@ -158,6 +161,7 @@ async fn drain_outbox(world: &World) {
 async fn the_examples_of_the_page_give_what_it_says() {
     let world = World::new().await;
     world.group("orders.created", "billing").await;
+    world.group("shop.payments", "ledger").await;
     drain_outbox(&world).await;
     let blocks = blocks();
     let mut run = 0;

@@ -3,6 +3,7 @@
 use hub_core::prometheus_client::registry::Registry;
 use hub_core::testkit::FaultyStore;
 use hub_core::{Bus, Clock, Config, MemoryStore, Millis, Position, SystemClock};
+use hub_server::audit::Audit;
 use hub_server::auth::mint::{Claims, mint_at};
 use hub_server::auth::{AuthConfig, Authenticator, Secret};
 use hub_server::{Hub, Settings};
@@ -93,6 +94,15 @@ impl World {
     }
 
     pub async fn configured(settings: Settings, config: Config) -> Self {
+        Self::build(settings, config, Audit::off()).await
+    }
+
+    /// One with an audit log.
+    pub async fn audited(audit: Audit) -> Self {
+        Self::build(Settings::default(), Config::default(), audit).await
+    }
+
+    async fn build(settings: Settings, config: Config, audit: Audit) -> Self {
         let clock = TestClock { system: Arc::new(SystemClock::new()), ahead: Arc::default() };
         let store = FaultyStore::new(Arc::new(MemoryStore::new()));
         let mut registry = Registry::default();
@@ -106,7 +116,7 @@ impl World {
             ..AuthConfig::default()
         };
         let auth = Authenticator::with_clock(auth, Arc::new(clock.clone())).unwrap();
-        let hub = Hub::builder(bus, auth).settings(settings).registry(registry).build();
+        let hub = Hub::builder(bus, auth).settings(settings).registry(registry).audit(audit).build();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap().to_string();
         let router = hub.ops();

@@ -1,8 +1,10 @@
 //! Times as CloudEvents write them.
 
+use std::fmt::{self, Display};
+
 /// Milliseconds since 1970 of a time such as `2026-04-01T12:00:00.5+02:00`; `None` if it is none, or before 1970. What is
 /// finer than a millisecond is cut off; a leap second is the one after it.
-pub(super) fn millis(text: &str) -> Option<u64> {
+pub(crate) fn millis(text: &str) -> Option<u64> {
     let (date, rest) = text.split_at_checked(10)?;
     let (year, month, day) = (digits(date, 0, 4)?, digits(date, 5, 2)?, digits(date, 8, 2)?);
     let is_date = date.as_bytes()[4] == b'-' && date.as_bytes()[7] == b'-';
@@ -20,6 +22,47 @@ pub(super) fn millis(text: &str) -> Option<u64> {
     let (fraction, zone) = fraction(rest)?;
     let seconds = days_before(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset(zone)?;
     u64::try_from(seconds * 1000 + fraction).ok()
+}
+
+/// Whether a time is finer than a millisecond: [`millis`] cuts something off.
+pub(crate) fn is_finer_than_millis(text: &str) -> bool {
+    let Some((_, fraction)) = text.split_once('.') else { return false };
+    fraction.bytes().take_while(u8::is_ascii_digit).skip(3).any(|digit| digit != b'0')
+}
+
+/// Milliseconds since 1970 as a time in UTC, up to the year 9999.
+pub(crate) struct Utc(pub u64);
+
+impl Display for Utc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, millis) = (self.0 / 1000, self.0 % 1000);
+        let (year, month, day) = date_of((seconds / 86_400) as i64);
+        let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        if millis > 0 {
+            write!(f, ".{millis:03}")?;
+        }
+        f.write_str("Z")
+    }
+}
+
+/// Year, month and day that are so many days after 1 January 1970.
+fn date_of(days: i64) -> (i64, i64, i64) {
+    // At most one year off: a year has between 365 and 366 days.
+    let mut year = 1970 + days * 400 / 146_097;
+    while days_before(year + 1, 1, 1) <= days {
+        year += 1;
+    }
+    while days_before(year, 1, 1) > days {
+        year -= 1;
+    }
+    let mut left = days - days_before(year, 1, 1);
+    let mut month = 1;
+    while left >= days_of(year, month) {
+        left -= days_of(year, month);
+        month += 1;
+    }
+    (year, month, left + 1)
 }
 
 /// The number that `count` digits from `at` on stand for.
@@ -72,7 +115,35 @@ fn days_before(year: i64, month: i64, day: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::millis;
+    use super::{Utc, is_finer_than_millis, millis};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_time_that_was_written_is_read_as_the_same(time in 0..=hub_proto::limits::TS) {
+            prop_assert_eq!(millis(&Utc(time).to_string()), Some(time));
+        }
+    }
+
+    #[test]
+    fn a_time_is_written_in_utc_without_an_empty_fraction() {
+        for (time, expected) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_827_445_000, "2000-02-29T12:30:45Z"),
+            (1_775_037_600_500, "2026-04-01T10:00:00.500Z"),
+            (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(Utc(time).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn only_digits_behind_the_milliseconds_are_too_fine() {
+        for text in ["2026-04-01T12:00:00Z", "2026-04-01T12:00:00.123Z", "2026-04-01T12:00:00.123000+01:00"] {
+            assert!(!is_finer_than_millis(text), "{text}");
+        }
+        assert!(is_finer_than_millis("2026-04-01T12:00:00.1230001Z"));
+    }
 
     #[test]
     fn a_time_is_read_to_the_millisecond() {
