@@ -27,6 +27,8 @@ pub enum ErrorKind {
     Protocol,
     /// There is no room for a request that does not wait for any. Nothing was sent.
     Busy,
+    /// The hub does not have what was asked for: it may be an older one. Nothing was sent.
+    Unsupported,
     /// There is no token to show to the hub.
     Token,
     /// The hub said no: [`Error::refusal`] has its answer.

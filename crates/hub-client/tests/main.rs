@@ -9,6 +9,8 @@ mod closing;
 mod ends;
 #[path = "main/hub.rs"]
 mod hub;
+#[path = "main/ordered.rs"]
+mod ordered;
 #[path = "main/requests.rs"]
 mod requests;
 #[path = "main/resubscribing.rs"]

@@ -1,5 +1,6 @@
 //! Events that are put in line together.
 
+use crate::Millis;
 use crate::committer::{Receipt, Room, Sent, TakenTopics};
 use crate::engine::{Drafts, Engine};
 use crate::topic::Topic;
@@ -64,17 +65,24 @@ impl Burst {
             self.drafts.push(draft);
             return Ok(Added::Taken);
         }
-        Ok(self.crowded(vec![draft]))
+        let since = self.engine.clock.steady();
+        Ok(self.crowded(vec![draft], since))
     }
 
     /// Adds several events, which get into one commit. One that was found bad before keeps its error in its place.
     pub fn add_all(&mut self, events: Vec<Result<NewEvent>>) -> (Checked, Added) {
-        let (mut drafts, checked) = self.engine.drafts(events, self.subject.as_deref());
+        let (drafts, checked) = self.engine.drafts(events, self.subject.as_deref());
+        let since = self.engine.clock.steady();
+        (checked, self.add_drafts(drafts, since))
+    }
+
+    /// Adds events that were checked, and wait since a time.
+    pub(crate) fn add_drafts(&mut self, mut drafts: Drafts, since: Millis) -> Added {
         if drafts.is_empty() || (self.takes_topics(&drafts) && self.takes(&drafts)) {
             self.drafts.append(&mut drafts);
-            return (checked, Added::Taken);
+            return Added::Taken;
         }
-        (checked, self.crowded(drafts))
+        self.crowded(drafts, since)
     }
 
     /// Whether it should be sent before more is added.
@@ -86,10 +94,16 @@ impl Burst {
     /// Puts in line what was added, all at once, and leaves nothing behind; `None` if there was nothing. The receipts come in
     /// the order in which events were taken.
     pub fn send(&mut self) -> Option<Sent> {
+        // Nothing waits in most of the bursts that are sent: the clock is not asked for those.
+        self.room.as_ref()?;
+        self.send_since(self.engine.clock.steady())
+    }
+
+    /// The same, for events that wait since a time.
+    pub(crate) fn send_since(&mut self, since: Millis) -> Option<Sent> {
         let room = self.room.take()?;
         let drafts = std::mem::take(&mut self.drafts);
-        let Engine { committer, clock, .. } = &*self.engine;
-        Some(committer.send(room, self.taken.take(), drafts, clock.steady()))
+        Some(self.engine.committer.send(room, self.taken.take(), drafts, since))
     }
 
     /// Whether its subject may have the topics of these in line, which are taken then.
@@ -118,13 +132,12 @@ impl Burst {
     }
 
     #[expect(clippy::async_yields_async, reason = "one is to be in line, the other to be committed")]
-    fn crowded(&mut self, drafts: Drafts) -> Added {
+    fn crowded(&mut self, drafts: Drafts, since: Millis) -> Added {
         if self.drafts.is_empty() {
             // Nothing that could be sent holds them.
             self.taken = None;
         }
         let (engine, subject) = (self.engine.clone(), self.subject.clone());
-        let since = engine.clock.steady();
         Added::Crowded(Box::pin(async move {
             match (&engine.topics_in_flight, &subject) {
                 (Some(topics), Some(subject)) => {

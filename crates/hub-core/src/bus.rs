@@ -15,6 +15,7 @@ use crate::deletion;
 use crate::engine::{By, Engine};
 use crate::group::options::GroupOptions;
 use crate::group::status::GroupStatus;
+use crate::in_order::InOrder;
 use crate::metrics::Metrics;
 use crate::position::{Cursor, Position, refused};
 use crate::publish::{Publish, Publishing};
@@ -330,6 +331,25 @@ impl Bus {
     /// ```
     pub fn burst(&self) -> Burst {
         Burst::new(self.engine().clone())
+    }
+
+    /// Publishes events in their order, none without those before it: at the first that fails it stops. [`InOrder::send`]
+    /// publishes them.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// let event = |topic: &str| Ok::<_, Error>(NewEvent::new(topic.parse()?, Payload::of(&1)?));
+    /// let batch = vec![event("t")?, event("dlq.t")?, event("t")?];
+    /// let results = bus.in_order(batch).send().await.results().await;
+    /// assert!(results[0].is_ok());
+    /// assert_eq!(results[1].as_ref().map_err(|error| error.code), Err(Code::Forbidden));
+    /// assert_eq!(results.len(), 2, "the third was not published");
+    /// # bus.stop().await }
+    /// ```
+    pub fn in_order(&self, events: Vec<NewEvent>) -> InOrder {
+        InOrder::new(self.engine().clone(), events)
     }
 
     /// Publishes an event on behalf of a subject: a topic that it brings into being counts for the subject's [`Quota`](crate::Quota).

@@ -89,6 +89,16 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// Events that did not get into line.
+    pub(crate) fn refused(ids: Vec<EventId>, error: Error) -> Self {
+        Self { ids, answer: Err(error) }
+    }
+
+    /// The ids of the events, in their order.
+    pub fn ids(&self) -> &[EventId] {
+        &self.ids
+    }
+
     /// Whether the events did not get into line: nothing is stored of them.
     pub fn is_refused(&self) -> bool {
         self.answer.is_err()
@@ -280,7 +290,7 @@ impl Committer {
     pub async fn send_later(&self, drafts: Vec<(Arc<Topic>, Draft)>, now: Millis) -> Sent {
         match self.wait_for_room(&drafts).await {
             Ok(room) => self.send(room, None, drafts, now),
-            Err(error) => Sent { ids: ids_of(&drafts), answer: Err(error) },
+            Err(error) => Sent::refused(ids_of(&drafts), error),
         }
     }
 
@@ -307,7 +317,7 @@ impl Committer {
             };
             let sent = match room {
                 Ok(room) => self.send(room, Some(taken), drafts, now),
-                Err(error) => Sent { ids: ids_of(&drafts), answer: Err(error) },
+                Err(error) => Sent::refused(ids_of(&drafts), error),
             };
             if results.is_empty() && parts.len() == 0 {
                 return sent;

@@ -538,57 +538,6 @@ impl Engine {
         checked.merge(receipts)
     }
 
-    /// Publishes events in this order, none without those before it. Answers for the first ones: an error is the last answer,
-    /// and nothing behind it was stored.
-    ///
-    /// Those go together that a commit cannot bring to different ends: events of one topic that are good in themselves, and
-    /// whose ids the topic does not have. One with a known id goes alone, because it may be another event.
-    pub async fn publish_in_order(self: &Arc<Self>, events: Vec<NewEvent>) -> Vec<Result<Receipt>> {
-        let Some(topic) = events.first().map(|event| event.topic.clone()) else { return Vec::new() };
-        let mut together = events.iter().take_while(|event| event.topic == topic).count();
-        if together > 1 {
-            let ids = events[..together].iter().map(|event| event.options.id);
-            together = self.before_first_known(&topic, ids.collect()).await.max(1);
-        }
-        let mut drafts = Vec::with_capacity(together);
-        for event in events.into_iter().take(together) {
-            match self.draft(event, None) {
-                Ok(draft) => drafts.push(draft),
-                Err(error) if drafts.is_empty() => return vec![Err(error)],
-                // Its turn comes when those before it are stored.
-                Err(_) => break,
-            }
-        }
-        let mut receipts = self.committer.publish_all(drafts, self.clock.steady()).await;
-        let failed = receipts.iter().position(Result::is_err);
-        receipts.truncate(failed.map_or(receipts.len(), |at| at + 1));
-        receipts
-    }
-
-    /// How many ids there are before the first that a topic has, or that cannot be looked up.
-    async fn before_first_known(self: &Arc<Self>, topic: &TopicName, ids: Vec<Option<EventId>>) -> usize {
-        let mut first = ids.len();
-        let mut looking = tokio::task::JoinSet::new();
-        for (at, id) in ids.into_iter().enumerate() {
-            let (engine, topic) = (self.clone(), topic.clone());
-            looking.spawn(async move {
-                let is_new = match id {
-                    Some(id) => matches!(engine.store.seq_of(&topic, id).await, Ok(None)),
-                    None => true,
-                };
-                (at, is_new)
-            });
-        }
-        while let Some(looked) = looking.join_next().await {
-            match looked {
-                Ok((_, true)) => {}
-                Ok((at, false)) => first = first.min(at),
-                Err(_) => first = 0,
-            }
-        }
-        first
-    }
-
     /// The drafts of good events, and the errors of bad ones in their places.
     pub fn drafts(
         self: &Arc<Self>,

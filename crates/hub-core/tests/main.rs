@@ -17,6 +17,8 @@ mod faults;
 mod groups;
 #[path = "main/health.rs"]
 mod health;
+#[path = "main/in_order.rs"]
+mod in_order;
 #[path = "main/lanes.rs"]
 mod lanes;
 #[path = "main/limits.rs"]

@@ -31,6 +31,8 @@ mod mtls;
 mod net;
 #[path = "main/node.rs"]
 mod node;
+#[path = "main/ordered.rs"]
+mod ordered;
 #[path = "main/ownership.rs"]
 mod ownership;
 #[path = "main/page.rs"]

@@ -1,5 +1,6 @@
 //! `event-hub outbox …`: looking after an outbox, in its own database.
 
+mod batch_size;
 mod to_hub;
 
 use crate::client::{Target, block_on};

@@ -9,6 +9,7 @@
 mod answer;
 mod closed;
 mod deliveries;
+mod in_order;
 mod later;
 mod queue;
 mod settle;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hub_proto::NewEvent;
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -36,6 +38,9 @@ use later::Later;
 use queue::Queue;
 use task::{Command, Task};
 use waiting::Waiter;
+
+/// The feature of hubs that [`Connection::publish_in_order`] needs.
+pub const ORDERED: &str = "ordered";
 
 /// Commands that wait for the task.
 const COMMANDS: usize = 1024;
@@ -75,6 +80,15 @@ struct Inner {
     later: Arc<Later>,
     ended: Ended,
     notices: broadcast::Sender<Error>,
+    /// What the hub said with its answer to AUTH that it has.
+    features: RwLock<Vec<String>>,
+}
+
+/// The part of the answer to AUTH that says what the hub has. Older hubs say nothing.
+#[derive(Deserialize)]
+struct Features {
+    #[serde(default)]
+    features: Vec<String>,
 }
 
 impl Connection {
@@ -99,6 +113,7 @@ impl Connection {
             later,
             ended: Ended(ended),
             notices,
+            features: RwLock::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -126,7 +141,16 @@ impl Connection {
             Some(token) => frame.text("token", token),
             None => frame,
         };
-        self.ask(frame.done(), corr, None).await?.await?.read()
+        let answer = self.ask(frame.done(), corr, None).await?.await?;
+        let identity = answer.read()?;
+        *self.inner.features.write() = answer.read::<Features>()?.features;
+        Ok(identity)
+    }
+
+    /// Whether the hub has a feature that not every hub has, such as [`ORDERED`]. Known once the hub has answered
+    /// [`Connection::authenticate`].
+    pub fn has_feature(&self, name: &str) -> bool {
+        self.inner.features.read().iter().any(|feature| feature == name)
     }
 
     /// Publishes an event, and waits until it is safe.
@@ -163,6 +187,25 @@ impl Connection {
     pub async fn submit_batch(&self, events: &[NewEvent]) -> Result<Answering> {
         let corr = self.corr();
         self.ask(Outgoing::publish_batch(corr, events).done(), corr, None).await
+    }
+
+    /// Publishes events in their order: none is stored unless all before it are. Each has its own result, in their order;
+    /// those behind the first that failed were not published, and have the code `unavailable`. More than one frame takes
+    /// (1,000 events, 4 MiB) go in several frames, each when the one before it is stored.
+    ///
+    /// # Errors
+    /// `Unsupported` if the hub does not have [`ORDERED`]: publish them one at a time then, each when the one before it is
+    /// stored. Else as [`Connection::publish`], if the first frame was refused or has no answer. What a later frame ends with
+    /// is in the results, as `unavailable`.
+    pub async fn publish_in_order(
+        &self,
+        events: &[NewEvent],
+    ) -> Result<Vec<Result<Receipt, hub_proto::Error>>> {
+        if !self.has_feature(ORDERED) {
+            let text = "the hub cannot publish a batch in order: publish the events one at a time, or update the hub";
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
+        in_order::publish(self, events).await
     }
 
     /// Subscribes.

@@ -1,10 +1,13 @@
 //! Writing requests. What is JSON already, such as a payload, is copied and not looked at again.
 
-use hub_proto::{EventId, NewEvent, PublishOptions, json};
+use hub_proto::{EventId, NewEvent, PublishOptions, json, limits};
 use serde::Serialize;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::{Error, ErrorKind, Name, Result};
+
+/// The most bytes of several events in one frame: a hub takes frames of 4 MiB, and a few bytes follow.
+const BATCH_BYTES: usize = (4 << 20) - 64;
 
 /// A request in the making.
 pub(crate) struct Outgoing(Vec<u8>);
@@ -46,6 +49,27 @@ impl Outgoing {
         }
         frame.0.push(b']');
         frame
+    }
+
+    /// A PUBLISH of the first of several events, in their order: as many as one frame takes, and how many that are.
+    pub fn publish_in_order(corr: u64, events: &[NewEvent]) -> (Self, usize) {
+        let room = events.iter().map(size).sum::<usize>().min(BATCH_BYTES);
+        let mut frame = Self::with_room("PUBLISH", Some(corr), room);
+        frame.0.extend_from_slice(b",\"ordered\":true,\"events\":[");
+        let mut taken = 0;
+        for event in events.iter().take(limits::BATCH_EVENTS) {
+            let before = frame.0.len();
+            frame.0.extend_from_slice(if taken == 0 { b"{" } else { b",{" });
+            put_event(&mut frame.0, event);
+            frame.0.push(b'}');
+            if taken > 0 && frame.0.len() > BATCH_BYTES {
+                frame.0.truncate(before);
+                break;
+            }
+            taken += 1;
+        }
+        frame.0.push(b']');
+        (frame, taken)
     }
 
     /// An ACK of several events.
@@ -179,6 +203,15 @@ mod tests {
                 {"topic": "orders", "payload": null}
             ]})
         );
+        let (ordered, taken) = Outgoing::publish_in_order(9, &[new("1").with_id(id), new("2")]);
+        assert_eq!(taken, 2);
+        assert_eq!(
+            json(ordered),
+            json!({"op": "PUBLISH", "corr": "9", "ordered": true, "events": [
+                {"topic": "orders", "payload": 1, "opts": {"id": id}},
+                {"topic": "orders", "payload": 2}
+            ]})
+        );
         assert_eq!(
             json(Outgoing::ack(None, &name, &[id, id], Some(2))),
             json!({"op": "ACK", "topic": "a.*", "group": "g\"1", "ids": [id, id], "attempt": 2})
@@ -188,5 +221,28 @@ mod tests {
         assert_eq!(json(raw), json!({"op": "RELEASE", "corr": "2", "topic": "t", "blame": id}));
         assert_eq!(json(Outgoing::new("X", None).members(&json!({})).unwrap()), json!({"op": "X"}));
         assert!(Outgoing::new("X", None).members(&json!([1])).is_err());
+    }
+
+    #[test]
+    fn a_batch_in_order_has_as_many_events_as_a_frame_takes() {
+        let event = |bytes: usize| {
+            let payload = Payload::of(&"x".repeat(bytes)).unwrap();
+            NewEvent::new(TopicName::parse("t").unwrap(), payload)
+        };
+        let taken = |events: &[NewEvent]| {
+            let (frame, taken) = Outgoing::publish_in_order(u64::MAX, events);
+            let text = frame.done();
+            let read: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(read["events"].as_array().unwrap().len(), taken);
+            (taken, text.len() <= 4 << 20)
+        };
+        assert_eq!(taken(&vec![event(1); 2_000]), (1_000, true));
+        assert_eq!(taken(&vec![event(1 << 20); 6]), (3, true));
+        assert_eq!(taken(&[event(10), event(5 << 20)]), (1, true));
+        assert_eq!(taken(&[event(5 << 20), event(10)]), (1, false), "one goes, and the hub says no");
+        // Escapes count as what is written.
+        let quotes = Payload::of(&"\"".repeat(1 << 20)).unwrap();
+        let quotes = NewEvent::new(TopicName::parse("t").unwrap(), quotes);
+        assert_eq!(taken(&vec![quotes; 3]), (1, true));
     }
 }

@@ -37,7 +37,7 @@ impl Publisher for Bus {
     fn publish_in_order(&self, events: Vec<NewEvent>) -> BoxFuture<'static, Vec<Result<()>>> {
         let bus = self.clone();
         Box::pin(async move {
-            let receipts = bus.engine().publish_in_order(events).await;
+            let receipts = bus.in_order(events).send().await.results().await;
             receipts.into_iter().map(|receipt| receipt.map(drop)).collect()
         })
     }

@@ -62,9 +62,9 @@ impl Writer {
         self.cut()
     }
 
-    /// `OK` to an AUTH; `exp` in seconds, as in the token.
+    /// `OK` to an AUTH; `exp` in seconds, as in the token. The features are what a client cannot ask of every hub.
     pub fn authenticated(&mut self, corr: &Corr, subject: Option<&str>, exp: Option<u64>) -> Message {
-        let text = self.answer("OK", corr, 64 + 6 * subject.map_or(0, str::len));
+        let text = self.answer("OK", corr, 96 + 6 * subject.map_or(0, str::len));
         if let Some(subject) = subject {
             text.put_slice(b",\"sub\":");
             string(text, subject);
@@ -72,7 +72,7 @@ impl Writer {
         if let Some(exp) = exp {
             field(text, "exp", exp);
         }
-        text.put_u8(b'}');
+        text.put_slice(b",\"features\":[\"ordered\"]}");
         self.cut()
     }
 
@@ -87,7 +87,16 @@ impl Writer {
 
     /// `OK` to a PUBLISH of several events.
     pub fn published_all(&mut self, corr: &Corr, results: &[Result<Receipt, Error>]) -> Message {
-        let text = self.answer("OK", corr, 200 * results.len() + 16);
+        self.results(corr, results, b"}")
+    }
+
+    /// `OK` to a PUBLISH of several events in their order.
+    pub fn published_in_order(&mut self, corr: &Corr, results: &[Result<Receipt, Error>]) -> Message {
+        self.results(corr, results, b",\"ordered\":true}")
+    }
+
+    fn results(&mut self, corr: &Corr, results: &[Result<Receipt, Error>], end: &[u8]) -> Message {
+        let text = self.answer("OK", corr, 200 * results.len() + 32);
         text.put_slice(b",\"results\":[");
         for (at, result) in results.iter().enumerate() {
             text.put_slice(if at == 0 { b"{" } else { b",{" });
@@ -97,7 +106,8 @@ impl Writer {
             }
             text.put_u8(b'}');
         }
-        text.put_slice(b"]}");
+        text.put_u8(b']');
+        text.put_slice(end);
         self.cut()
     }
 

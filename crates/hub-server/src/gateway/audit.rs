@@ -77,7 +77,9 @@ impl Session {
     pub(super) fn audit_request(&self, request: &Request, error: &Error) {
         let (op, action) = match request {
             Request::Auth { .. } => ("AUTH", "auth"),
-            Request::Publish(_) | Request::PublishAll(_) => ("PUBLISH", "publish"),
+            Request::Publish(_) | Request::PublishAll(_) | Request::PublishInOrder(_) => {
+                ("PUBLISH", "publish")
+            }
             Request::Subscribe(..) => ("SUBSCRIBE", "subscribe"),
             Request::Unsubscribe(_) => ("UNSUBSCRIBE", "subscribe"),
             Request::Ack { .. } => ("ACK", "subscribe"),

@@ -1,16 +1,16 @@
 //! Carrying out requests.
 
 use super::deadlines::runs_out;
-use super::publishing::Answer;
+use super::publishing::{Answer, InOrderAnswer};
 use super::request::{Corr, Ids, Name, Options, Request};
-use super::session::{Done, Phase, Session, Subscribed, Who};
+use super::session::{Done, InOrderBatch, Phase, Session, Subscribed, Who};
 use super::subscriptions::{Feed, Reads, Watching};
 use crate::acl::{Action, Target};
 use crate::auth::{Identity, Rejected, Secret};
 use crate::edge::{Ask, Extended, Member};
 use crate::limits::Work;
 use futures_util::future::{BoxFuture, join_all};
-use hub_core::{Added, Millis};
+use hub_core::{Added, Millis, SentInOrder};
 use hub_proto::{Code, Error, EventId, GroupName, NewEvent, Pattern, Result, TopicName, limits, shown};
 use tokio::time::Instant;
 
@@ -34,6 +34,7 @@ impl Session {
         match request {
             Request::Publish(event) => self.publish(corr, *event),
             Request::PublishAll(events) => self.publish_all(corr, events),
+            Request::PublishInOrder(events) => self.publish_in_order(corr, events),
             Request::Ack { of, ids: Ids::One(id), attempt } => {
                 let acked = self.settle(&of, id, |feed| feed.ack(id, attempt));
                 self.settled(&corr, id, acked);
@@ -100,7 +101,9 @@ impl Session {
     fn charge(&mut self, request: &Request) -> Result<()> {
         match request {
             Request::Publish(event) => self.charge_events(1, std::iter::once(&**event)),
-            Request::PublishAll(events) => self.charge_events(events.len(), events.iter().flatten()),
+            Request::PublishAll(events) | Request::PublishInOrder(events) => {
+                self.charge_events(events.len(), events.iter().flatten())
+            }
             _ => self.meter.take_one(),
         }
     }
@@ -170,6 +173,7 @@ impl Session {
                 self.publishing.push(corr, answer);
                 self.publishing.sent(sent);
             }
+            Done::SentInOrder(corr, batch, sent) => self.sent_in_order(corr, *batch, sent),
             Done::Subscribed(corr, subscribed) => self.subscribed(&corr, *subscribed),
             Done::Unsubscribed(corr) => self.ok(&corr),
             Done::Extended(corr, ids, extend_ms, results) => self.extended(&corr, &ids, extend_ms, results),
@@ -266,6 +270,59 @@ impl Session {
         let (checked, added) = self.burst.add_all(events);
         self.audit_batch(first_refused.as_ref(), &checked);
         self.added(corr, Answer::Several(checked), added);
+    }
+
+    /// Publishes events in their order, each only if all before it are stored. The next request waits until the last of them
+    /// are in line, so that nothing overtakes them.
+    fn publish_in_order(&mut self, corr: Corr, events: Vec<Result<NewEvent>>) {
+        // What came before it goes before it.
+        self.send_burst();
+        let (count, mut allowed, mut refused) = (events.len(), Vec::new(), None);
+        for event in events {
+            let checked = event.and_then(|event| match self.check_publish(&event.topic) {
+                Ok(()) => Ok(event),
+                Err(error) => {
+                    self.audit_publish(&error, Some(&event.topic));
+                    Err(error)
+                }
+            });
+            match checked {
+                Ok(event) => allowed.push(event),
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
+            }
+        }
+        let mut in_order = self.hub.bus().in_order(allowed).with_in_flight(self.publishing.in_flight());
+        if let Some(subject) = self.subject() {
+            in_order = in_order.on_behalf_of(subject);
+        }
+        if self.crowded {
+            in_order = in_order.without_waiting_for_room();
+        }
+        let batch = Box::new(InOrderBatch { events: count, refused });
+        self.job = Some(Box::pin(async move { Done::SentInOrder(corr, batch, in_order.send().await) }));
+    }
+
+    fn sent_in_order(&mut self, corr: Corr, batch: InOrderBatch, sent: SentInOrder) {
+        let InOrderBatch { events, refused } = batch;
+        let SentInOrder { settled, sent, refused: bad } = sent;
+        if let Some(error) = &bad {
+            self.audit("PUBLISH", "publish", error, None, None);
+        }
+        if let Some(sent) = &sent {
+            self.crowded = sent.is_refused();
+            if !sent.is_refused() {
+                self.forgive();
+            }
+        }
+        let receipts = sent.as_ref().map_or(0, |sent| sent.ids().len());
+        let answer = InOrderAnswer { events, settled, receipts, refused: bad.or(refused) };
+        self.publishing.push(corr, Answer::InOrder(answer));
+        if let Some(sent) = sent {
+            self.publishing.sent(sent);
+        }
     }
 
     fn added(&mut self, corr: Corr, answer: Answer, added: Added) {

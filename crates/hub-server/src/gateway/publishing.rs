@@ -4,7 +4,7 @@
 use super::answer::Writer;
 use super::request::Corr;
 use hub_core::{Checked, Receipt, Sent};
-use hub_proto::{Error, Result};
+use hub_proto::{Error, EventId, Result};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -31,6 +31,34 @@ pub(crate) enum Answer {
     One,
     /// The next ones, for those of its events that are good.
     Several(Checked),
+    InOrder(InOrderAnswer),
+}
+
+/// What a PUBLISH of events in their order is answered.
+pub(crate) struct InOrderAnswer {
+    /// How many events there were.
+    pub events: usize,
+    /// What became of the first ones.
+    pub settled: Vec<Result<Receipt>>,
+    /// How many receipts follow.
+    pub receipts: usize,
+    /// Why the event behind those was not published.
+    pub refused: Option<Error>,
+}
+
+impl InOrderAnswer {
+    /// A result for each event. Events that went into one commit have what became of them there, be it unknown.
+    fn results(self, receipts: impl Iterator<Item = Result<Receipt>>) -> Vec<Result<Receipt>> {
+        let Self { events, settled: mut results, refused, .. } = self;
+        results.extend(receipts);
+        if results.iter().all(Result::is_ok) {
+            results.extend(refused.map(Err));
+        }
+        let not_published =
+            || Error::unavailable("not published: an event before it in an ordered batch was refused");
+        results.resize_with(events, || Err(not_published()));
+        results
+    }
 }
 
 impl Publishing {
@@ -50,6 +78,11 @@ impl Publishing {
     /// Events that wait.
     pub fn events(&self) -> usize {
         self.events
+    }
+
+    /// Ids of events that are in line and may not be committed.
+    pub fn in_flight(&self) -> impl Iterator<Item = &EventId> {
+        self.sent.iter().flat_map(Sent::ids)
     }
 
     pub fn push(&mut self, corr: Corr, answer: Answer) {
@@ -85,6 +118,10 @@ impl Publishing {
                 let good = checked.good();
                 writer.published_all(&corr, &checked.merge(self.receipts.by_ref().take(good)))
             }
+            Answer::InOrder(answer) => {
+                let receipts = answer.receipts;
+                writer.published_in_order(&corr, &answer.results(self.receipts.by_ref().take(receipts)))
+            }
         }))
     }
 }
@@ -94,6 +131,7 @@ impl Answer {
         match self {
             Self::Refused(_) | Self::One => 1,
             Self::Several(checked) => checked.len().max(1),
+            Self::InOrder(answer) => answer.events.max(1),
         }
     }
 
@@ -103,6 +141,7 @@ impl Answer {
             Self::Refused(_) => 0,
             Self::One => 1,
             Self::Several(checked) => checked.good(),
+            Self::InOrder(answer) => answer.receipts,
         }
     }
 }

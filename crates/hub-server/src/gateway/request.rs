@@ -48,6 +48,8 @@ pub(crate) enum Request {
     },
     Publish(Box<NewEvent>),
     PublishAll(Vec<Result<NewEvent>>),
+    /// Each only if all before it are stored.
+    PublishInOrder(Vec<Result<NewEvent>>),
     Subscribe(Name, Box<Options>),
     Unsubscribe(Name),
     Ack {
@@ -76,7 +78,7 @@ pub(crate) enum Request {
 
 impl Request {
     pub fn is_publish(&self) -> bool {
-        matches!(self, Self::Publish(_) | Self::PublishAll(_))
+        matches!(self, Self::Publish(_) | Self::PublishAll(_) | Self::PublishInOrder(_))
     }
 
     /// Whether it settles or extends what was delivered.
@@ -118,6 +120,8 @@ struct Fields<'a> {
     opts: Option<&'a RawValue>,
     #[serde(borrow, default)]
     events: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    ordered: Option<&'a RawValue>,
     #[serde(borrow, default)]
     token: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -206,7 +210,11 @@ fn request(frame: &Bytes, fields: &Fields<'_>, allowed: Allowed) -> Result<Reque
     Ok(match &*op {
         "PUBLISH" => match fields.events {
             None => Request::Publish(Box::new(event(frame, fields)?)),
-            Some(events) => Request::PublishAll(batch(frame, events, allowed.batch_events)?),
+            Some(events) => {
+                let in_order = option("ordered", fields.ordered, "true or false")?.unwrap_or(false);
+                let events = batch(frame, events, allowed.batch_events)?;
+                if in_order { Request::PublishInOrder(events) } else { Request::PublishAll(events) }
+            }
         },
         "ACK" => Request::Ack { of: of_group(fields)?, ids: ids(fields)?, attempt: attempt(fields)? },
         "NACK" => Request::Nack {

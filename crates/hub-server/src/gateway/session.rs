@@ -18,7 +18,7 @@ use crate::limits::{From, LiveConnection, Meter, Work};
 use crate::net::{ClientCertificate, Seat};
 use crate::settings::Settings;
 use futures_util::future::BoxFuture;
-use hub_core::{Burst, Millis, Sent, TopicName};
+use hub_core::{Burst, Millis, Sent, SentInOrder, TopicName};
 use hub_proto::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -167,11 +167,20 @@ pub(super) enum Phase {
 pub(super) enum Done {
     Identified(Corr, Result<Identity, Rejected>),
     Sent(Corr, Answer, Sent),
+    SentInOrder(Corr, Box<InOrderBatch>, SentInOrder),
     Subscribed(Corr, Box<Subscribed>),
     Unsubscribed(Corr),
     Extended(Corr, Ids, u64, Vec<Result<Millis>>),
     Acted(Corr, Result<u64>),
     Listed(Corr, Result<Option<Vec<TopicName>>>),
+}
+
+/// A batch whose events were put in line in their order.
+pub(super) struct InOrderBatch {
+    /// How many events it has.
+    pub events: usize,
+    /// Why the first event that was not put in line could not be.
+    pub refused: Option<Error>,
 }
 
 /// A subscription that was opened.

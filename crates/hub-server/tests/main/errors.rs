@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 /// Codes that no conversation with a healthy hub has, and where they are looked at.
 const ELSEWHERE: &[(Code, &str)] = &[
-    (Code::Unavailable, "the store has to fail: see below"),
     (Code::NotOwner, "hubs say it to each other, and no user hears it"),
     (Code::Internal, "a bug of the hub; there is no request for it"),
 ];

@@ -101,6 +101,12 @@ fixtures! {
         an_empty_batch_has_no_results
         a_batch_may_have_as_many_events_as_the_limit_says_and_no_more
         a_batch_that_does_not_fit_the_rate_is_refused_whole
+        an_ordered_batch_stops_at_the_first_event_that_is_refused
+        an_ordered_batch_has_duplicates_as_any_other_and_stops_at_a_conflict
+        an_ordered_batch_stops_at_an_event_that_is_bad_in_itself
+        an_ordered_batch_stops_at_a_quota_of_its_subject
+        an_ordered_batch_that_does_not_fit_the_rate_is_refused_whole
+        whether_a_batch_is_ordered_is_true_or_false
     }
     publish = "publish" {
         a_publish_is_answered_with_where_the_event_is

@@ -1,5 +1,7 @@
 //! Outboxes with the real program: what is the same for every database.
 
+mod fake_hub;
+mod hot_key;
 pub mod large;
 pub mod rounds;
 mod sqlite;

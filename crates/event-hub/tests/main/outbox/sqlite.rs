@@ -7,7 +7,7 @@ use hub_outbox_sql::{Options, SqliteOutbox};
 use hub_proto::Payload;
 use std::sync::Arc;
 
-fn outbox(place: &Place) -> Outbox {
+pub fn outbox(place: &Place) -> Outbox {
     let url = format!("sqlite:{}", place.text("shop.db"));
     let ran = run_with(&["outbox", "init", "--apply"], &[("OUTBOX_URL", &url)]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "outbox is ready\n"), "{}", ran.err);
