@@ -93,8 +93,9 @@ impl Table {
             if room <= GAP {
                 break;
             }
-            let text = cut(&cell.text, widths[at].min(room - GAP));
-            let blanks = widths[at].saturating_sub(columns(&text)).min(room - GAP);
+            let room = widths[at].min(room - GAP);
+            let text = cut(&cell.text, room);
+            let blanks = room - columns(&text);
             line.push_str("  ");
             let painted = paint.apply(cell.style, &text);
             match self.columns[at].is_right {

@@ -64,13 +64,11 @@ fn a_hub_that_goes_away_is_shown_and_one_that_is_not_there_ends_it() {
     cli.publish("t", 1..=1);
     let mut top = cli.pty(&["top"], &[]);
     top.shows("ready");
-    let args: Vec<String> = cli.args(&["top"]).iter().map(ToString::to_string).collect();
-    cli.stop();
+    cli.hub.process.signal("KILL");
     top.shows("no hub answers");
     top.press("q");
     assert_eq!(top.ended().0, 0);
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut top = super::pty::Pty::start(&args, &[]);
+    let mut top = cli.pty(&["top"], &[]);
     let (code, text) = top.ended();
     assert_eq!(code, 1);
     assert!(text.contains("no hub answers") && !text.contains("\x1b[?1049h"), "{text}");
