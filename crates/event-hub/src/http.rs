@@ -126,6 +126,15 @@ impl HttpHub {
         Ok(serde_json::from_slice(&answer).unwrap_or_default())
     }
 
+    /// The body of a probe, whatever its status: one that says no says why.
+    pub async fn probe(&self, path: &str) -> Result<Value> {
+        let url =
+            self.url.join(path.trim_start_matches('/')).with_context(|| format!("{path} at {}", self.url))?;
+        let asked = self.client.get(url).bearer_auth(&self.token).timeout(TIMEOUT).send().await;
+        let body = asked.map_err(|error| self.unreachable(&error))?.bytes().await;
+        Ok(serde_json::from_slice(&body.map_err(|error| self.unreachable(&error))?).unwrap_or_default())
+    }
+
     /// An answer that may take as long as it takes, if only it goes on.
     pub async fn stream(&self, path: &str, query: &[(&str, &str)]) -> Result<Response> {
         self.send(Method::GET, path, query, None, None).await

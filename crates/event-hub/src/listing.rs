@@ -85,9 +85,25 @@ pub fn number(value: &Value) -> String {
     value.as_u64().map_or_else(|| "-".to_owned(), count)
 }
 
-/// A rate of an answer, per second; `-` if the hub does not say.
-pub fn rate(value: &Value) -> String {
-    value.as_f64().map_or_else(|| "-".to_owned(), per_second)
+/// Over how long a hub measures.
+#[derive(Clone, Copy, Debug)]
+pub enum Span {
+    Second,
+    Minute,
+}
+
+/// What a hub measured of a topic or a group in the last second or minute, such as `published`.
+pub fn measured<'a>(entry: &'a Value, span: Span, what: &str) -> &'a Value {
+    let span = match span {
+        Span::Second => "second",
+        Span::Minute => "minute",
+    };
+    &entry["rates"][span][what]
+}
+
+/// A measured rate, per second; `-` if the hub does not say.
+pub fn rate(entry: &Value, span: Span, what: &str) -> String {
+    measured(entry, span, what).as_f64().map_or_else(|| "-".to_owned(), per_second)
 }
 
 /// `0`, `0.25`, `12`, `1,234`.
@@ -130,6 +146,8 @@ mod tests {
     #[test]
     fn rates_are_short() {
         assert_eq!([0.0, 0.254, 1.0, 12.4, 1234.5].map(per_second), ["0", "0.25", "1", "12", "1,235"]);
-        assert_eq!(rate(&Value::Null), "-");
+        let entry = serde_json::json!({"rates": {"minute": {"published": 2.5}}});
+        assert_eq!(rate(&entry, Span::Minute, "published"), "2.5");
+        assert_eq!(rate(&entry, Span::Second, "published"), "-");
     }
 }

@@ -47,9 +47,13 @@ struct Filter {
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
 
-    /// With this error
+    /// With exactly this error
     #[arg(long, value_name = "TEXT")]
     err: Option<String>,
+
+    /// With this text in the error
+    #[arg(long, value_name = "TEXT")]
+    contains: Option<String>,
 
     /// Of events with this key
     #[arg(long, value_name = "KEY")]
@@ -58,7 +62,7 @@ struct Filter {
 
 impl Filter {
     fn pairs(&self) -> Vec<(&'static str, &str)> {
-        let pairs = [("group", &self.group), ("err", &self.err), ("key", &self.key)];
+        let pairs = [("group", &self.group), ("err", &self.err), ("q", &self.contains), ("key", &self.key)];
         pairs.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
 

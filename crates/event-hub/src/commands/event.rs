@@ -4,7 +4,7 @@ use crate::client::block_on;
 use crate::http::{HttpHub, HttpTarget};
 use crate::listing::{number, text};
 use crate::table::{Cell, Column, Table, facts};
-use crate::term::Style;
+use crate::term::{Style, safe};
 use crate::text::{finish, time};
 use anyhow::Result;
 use hub_proto::EventId;
@@ -51,28 +51,39 @@ async fn show(args: &ShowArgs) -> Result<ExitCode> {
     let answer = hub.get("/event", &[("topic", &args.topic), ("id", &id)]).await?;
     match args.json {
         true => finish(&format!("{answer}\n"), 0),
-        false => finish(&words(&answer), 0),
+        false => finish(&words(args, &answer), 0),
     }
 }
 
-fn words(answer: &Value) -> String {
+fn words(args: &ShowArgs, answer: &Value) -> String {
     let event = &answer["event"];
-    let mut about = vec![
-        ("id", text(&event["id"])),
-        ("topic", text(&event["topic"])),
-        ("seq", number(&event["seq"])),
-        ("time (UTC)", event["ts"].as_u64().map_or_else(|| "-".to_owned(), time)),
-    ];
-    if let Some(committed) = answer["committed"].as_u64() {
-        about.push(("committed (UTC)", time(committed)));
+    let mut about =
+        vec![("id", args.id.to_string()), ("topic", args.topic.clone()), ("seq", number(&answer["seq"]))];
+    if event.is_null() {
+        let state = match answer["cleaned"] == true {
+            true => "cleaned away; its id is remembered",
+            false => "not published yet; it is in an outbox",
+        };
+        about.push(("event", state.to_owned()));
     }
-    for (name, member) in [("key", "key"), ("session", "sid")] {
-        about.extend(event[member].as_str().map(|value| (name, value.to_owned())));
+    for (name, value) in [("time (UTC)", &event["ts"]), ("committed (UTC)", &answer["committed"])] {
+        about.extend(value.as_u64().map(|at| (name, time(at))));
     }
-    for (name, member) in [("headers", "headers"), ("tags", "tags"), ("caused by", "caused_by")] {
-        about.extend((!event[member].is_null()).then(|| (name, event[member].to_string())));
+    for (name, value) in [
+        ("key", &event["key"]),
+        ("session", &event["sid"]),
+        ("headers", &event["headers"]),
+        ("tags", &event["tags"]),
+        ("caused by", &event["caused_by"]),
+        ("replay for group", &answer["replayFor"]),
+        ("replay of", &answer["replayOf"]),
+        ("dead letter", &answer["letter"]),
+    ] {
+        about.extend((!value.is_null()).then(|| (name, plain(value))));
     }
-    about.push(("payload", event["payload"].to_string()));
+    if !event.is_null() {
+        about.push(("payload", event["payload"].to_string()));
+    }
     let mut shown = facts(&about);
     if answer["outbox"].is_object() {
         shown.push_str("\noutbox row\n");
@@ -84,15 +95,12 @@ fn words(answer: &Value) -> String {
         true => shown.push_str("no groups\n"),
         false => shown.push_str(&group_table(groups)),
     }
-    if answer["deadLetter"].is_object() {
-        shown.push_str("\ndead letter\n");
-        shown.push_str(&members(&answer["deadLetter"]));
+    if !answer["next"].is_null() {
+        shown.push_str("  and further groups\n");
     }
-    for (title, member) in [("dead letter", "deadLetters"), ("replay", "replays")] {
-        for one in answer[member].as_array().into_iter().flatten() {
-            shown.push_str(&format!("\n{title}\n"));
-            shown.push_str(&members(one));
-        }
+    for group in groups.iter().filter(|group| group["letter"].is_object()) {
+        shown.push_str(&format!("\ndead letter of {}\n", safe(&text(&group["group"]))));
+        shown.push_str(&members(&group["letter"]));
     }
     shown
 }
@@ -101,7 +109,7 @@ fn group_table(groups: &[Value]) -> String {
     let mut table = Table::new(&[
         Column::text("GROUP"),
         Column::text("STATE"),
-        Column::number("ATTEMPT"),
+        Column::number("ATTEMPTS"),
         Column::number("FAILURES"),
         Column::text("DETAILS"),
     ]);
@@ -109,23 +117,22 @@ fn group_table(groups: &[Value]) -> String {
         let state = text(&group["state"]);
         let style = match state.as_str() {
             "settled" | "filtered" => Style::Green,
-            "dead_lettered" | "deadLettered" | "dead-lettered" => Style::Red,
-            "leased" | "pending" => Style::Yellow,
+            "dead_lettered" | "dead_lettering" => Style::Red,
+            "leased" | "pending" | "parked" => Style::Yellow,
             _ => Style::Plain,
         };
         // What else the hub says of the group.
-        let known = ["group", "state", "attempt", "attempts", "failures"];
+        let known = ["group", "state", "attempts", "failures", "letter"];
         let rest = group
             .as_object()
             .into_iter()
             .flatten()
             .filter(|(name, value)| !known.contains(&name.as_str()) && !value.is_null());
         let details = rest.map(|(name, value)| format!("{name} {}", plain(value))).collect::<Vec<_>>();
-        let attempt = if group["attempt"].is_null() { &group["attempts"] } else { &group["attempt"] };
         table.row(vec![
             text(&group["group"]).into(),
             Cell::new(state).style(style),
-            number(attempt).into(),
+            number(&group["attempts"]).into(),
             number(&group["failures"]).into(),
             details.join(", ").into(),
         ]);
@@ -133,7 +140,7 @@ fn group_table(groups: &[Value]) -> String {
     table.text()
 }
 
-/// The members of an object, one per line; objects inside of it are left as they are.
+/// The members of an object, one per line; what is inside of them stays JSON.
 fn members(object: &Value) -> String {
     let members: Vec<(&str, String)> = object
         .as_object()
@@ -147,28 +154,4 @@ fn members(object: &Value) -> String {
 
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn an_event_is_shown_with_where_it_went() {
-        let answer = json!({
-            "event": {"id": "i", "topic": "t", "seq": 3, "ts": 951_827_696_000_u64, "key": "k", "payload": {"n": 1}},
-            "groups": [
-                {"group": "billing", "state": "settled"},
-                {"group": "mail", "state": "leased", "attempt": 2, "member": "m\u{1b}[2J"},
-            ],
-            "deadLetter": {"id": "d", "err": "no such customer"},
-        });
-        assert_eq!(
-            words(&answer),
-            "  id          i\n  topic       t\n  seq         3\n  time (UTC)  2000-02-29 12:34:56\n  key         k\n  \
-             payload     {\"n\":1}\n\n  GROUP    STATE    ATTEMPT  FAILURES  DETAILS\n  billing  settled        -         -\n  \
-             mail     leased         2         -  member m·[2J\n\ndead letter\n  err  no such customer\n  id   d\n"
-        );
-    }
 }

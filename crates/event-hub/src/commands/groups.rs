@@ -7,7 +7,7 @@ use crate::client::block_on;
 use crate::confirm::confirm;
 use crate::exit::{FAILED, Usage};
 use crate::http::{HttpHub, HttpTarget};
-use crate::listing::{self, lines, number, rate, text};
+use crate::listing::{self, Span, lines, number, rate, text};
 use crate::table::{Cell, Column, Table};
 use crate::term::Style;
 use crate::text::{finish, plural};
@@ -131,7 +131,7 @@ pub(super) fn table(groups: &[Value]) -> String {
             number(&group["inflight"]).into(),
             number(&group["parked"]).into(),
             number(&group["members"]).into(),
-            rate(&group["rates"]["delivered"]["m1"]).into(),
+            rate(group, Span::Minute, "delivered").into(),
             reason(group),
         ]);
     }

@@ -7,7 +7,7 @@ use crate::client::block_on;
 use crate::confirm::confirm;
 use crate::exit::FAILED;
 use crate::http::{HttpHub, HttpTarget};
-use crate::listing::{self, lines, number, rate, text};
+use crate::listing::{self, Span, lines, number, rate, text};
 use crate::table::{Column, Table};
 use crate::text::{bytes, finish, plural, time};
 use anyhow::Result;
@@ -112,7 +112,7 @@ async fn ls(args: &LsArgs) -> Result<ExitCode> {
             topic["bytes"].as_u64().map_or_else(|| "-".to_owned(), bytes).into(),
             number(&topic["last"]).into(),
             number(&topic["groups"]).into(),
-            rate(&topic["rates"]["published"]["m1"]).into(),
+            rate(topic, Span::Minute, "published").into(),
             moment(&topic["lastCommitted"]).into(),
         ]);
     }

@@ -39,7 +39,7 @@ pub async fn ls(args: &Args) -> Result<ExitCode> {
     let Some(topic) = &args.topic else {
         if !args.filter.is_empty() {
             return Err(Usage::error(
-                "--group, --err and --key are for the dead letters of one topic; name it",
+                "--group, --err, --contains and --key are for the dead letters of one topic; name it",
             ));
         }
         return topics(args).await;

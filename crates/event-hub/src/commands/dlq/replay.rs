@@ -5,6 +5,7 @@ use crate::confirm::confirm;
 use crate::exit::{FAILED, Usage};
 use crate::http::{HttpHub, HttpTarget};
 use crate::progress::Progress;
+use crate::term::safe;
 use crate::text::{count, finish, plural};
 use anyhow::{Context, Result};
 use serde_json::value::RawValue;
@@ -38,12 +39,16 @@ pub struct Args {
     #[arg(long = "id", value_name = "ID")]
     ids: Vec<String>,
 
+    /// A dead letter is replayed once in a round: 2 replays those again that were replayed before, 3 once more
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    round: Option<u64>,
+
     /// At most this many per second, in the background
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     rate: Option<u64>,
 
     /// Replay one dead letter with another payload: JSON in this file, `-` is standard input
-    #[arg(long, value_name = "FILE", requires = "ids")]
+    #[arg(long, value_name = "FILE", requires = "ids", conflicts_with = "rate")]
     edit: Option<PathBuf>,
 
     /// Say how many would be replayed, and do nothing
@@ -104,18 +109,16 @@ pub async fn replay(args: &Args) -> Result<ExitCode> {
         let mut dry = body.clone();
         dry.insert("dryRun".into(), json!(true));
         let planned = hub.post("/dlq/replay", &dry).await?;
-        let letters = planned_count(&planned).map_or_else(
-            || "the dead letters that match".to_owned(),
-            |letters| plural(letters, "dead letter"),
-        );
+        let letters = planned_words(&planned);
         if args.dry_run {
             return match args.json {
                 true => finish(&format!("{planned}\n"), 0),
                 false => finish(&format!("{topic}: {letters} would be replayed\n"), 0),
             };
         }
-        if planned_count(&planned) == Some(0) {
-            return Sum::default().finish(args);
+        if planned_count(&planned) == Some(0) && planned["complete"] != false {
+            let skipped = planned["skipped"].as_u64().unwrap_or(0);
+            return Sum { skipped, ..Sum::default() }.finish(args);
         }
         if !confirm(&format!("Replay {letters} of {topic}?"), false)? {
             eprintln!("not replayed");
@@ -128,12 +131,11 @@ pub async fn replay(args: &Args) -> Result<ExitCode> {
         let mut part = body.clone();
         part.extend(after.clone().map(|after| ("after".to_owned(), after)));
         let answer = hub.post("/dlq/replay", &Request { part: &part, payload: payload.as_deref() }).await?;
-        if let Some(job) =
-            answer["job"].as_str().map(str::to_owned).or(answer["job"].as_u64().map(|id| id.to_string()))
-        {
-            return Box::pin(follow(args, &hub, &job, answer["total"].as_u64())).await;
+        if let Some(job) = answer["job"].as_str() {
+            return Box::pin(follow(args, &hub, job, answer["total"].as_u64())).await;
         }
         sum.add(&answer);
+        name_failures(&answer);
         match answer.get("next").filter(|next| !next.is_null()) {
             Some(next) if after.as_ref() != Some(next) => after = Some(next.clone()),
             _ => return sum.finish(args),
@@ -151,8 +153,8 @@ fn body(args: &Args) -> Map<String, Value> {
     if !args.ids.is_empty() {
         body.insert("ids".into(), json!(args.ids));
     }
-    if let Some(rate) = args.rate {
-        body.insert("rate".into(), json!(rate));
+    for (name, value) in [("rate", args.rate), ("round", args.round)] {
+        body.extend(value.map(|value| (name.to_owned(), json!(value))));
     }
     body
 }
@@ -189,9 +191,22 @@ fn payload(path: &Path) -> Result<Box<RawValue>> {
     payload.map_err(Usage::of)
 }
 
-/// How many dead letters a dry run found.
+/// How many dead letters a dry run found that are still to be replayed.
 fn planned_count(answer: &Value) -> Option<u64> {
-    ["total", "matched", "replayed"].iter().find_map(|name| answer[*name].as_u64())
+    let skipped = answer["skipped"].as_u64().unwrap_or(0);
+    answer["matched"].as_u64().map(|matched| matched.saturating_sub(skipped))
+}
+
+fn planned_words(answer: &Value) -> String {
+    let least = if answer["complete"] == false { "at least " } else { "" };
+    let before = match answer["skipped"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(skipped) => format!(" ({} more were replayed before, see --round)", count(skipped)),
+    };
+    match planned_count(answer) {
+        Some(letters) => format!("{least}{}{before}", plural(letters, "dead letter")),
+        None => "the dead letters that match".to_owned(),
+    }
 }
 
 /// Shows how far a job is until it ends; Ctrl-C cancels it.
@@ -205,14 +220,19 @@ async fn follow(args: &Args, hub: &HttpHub, job: &str, total: Option<u64>) -> Re
         sum.add(&state);
         let done = sum.replayed + sum.skipped + sum.failed;
         progress.set(done, done, None);
-        if is_over(&state) {
+        let word = state["state"].as_str().unwrap_or_default();
+        if word != "running" {
             progress.clear();
-            if let Some(error) = state["error"].as_str() {
-                eprintln!("error: {error}");
-                sum.finish(args)?;
-                return Ok(ExitCode::from(FAILED));
+            name_failures(&state);
+            let code = sum.finish(args)?;
+            if word == "done" {
+                return Ok(code);
             }
-            return sum.finish(args);
+            eprintln!(
+                "error: the job is {word}: {}",
+                state["reason"].as_str().unwrap_or("no reason was given")
+            );
+            return Ok(ExitCode::from(FAILED));
         }
         tokio::select! {
             () = tokio::time::sleep(JOB_POLL) => {}
@@ -229,8 +249,10 @@ async fn follow(args: &Args, hub: &HttpHub, job: &str, total: Option<u64>) -> Re
     }
 }
 
-/// Whether a job has ended, however it says so.
-fn is_over(state: &Value) -> bool {
-    let ended = ["done", "finished"].iter().any(|name| state[*name] == true);
-    ended || matches!(state["state"].as_str(), Some("done" | "finished" | "failed" | "cancelled"))
+/// Names the dead letters that could not be replayed, the first of them.
+fn name_failures(answer: &Value) {
+    for failure in answer["failures"].as_array().into_iter().flatten() {
+        let text = |name: &str| safe(failure[name].as_str().unwrap_or("-"));
+        eprintln!("{}: {}: {}", text("id"), text("code"), text("error"));
+    }
 }

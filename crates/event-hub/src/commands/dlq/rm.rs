@@ -32,7 +32,7 @@ pub struct Args {
     filter: Filter,
 
     /// All dead letters of the topic
-    #[arg(long, conflicts_with_all = ["ids", "group", "err", "key"])]
+    #[arg(long, conflicts_with_all = ["ids", "group", "err", "contains", "key"])]
     all: bool,
 
     /// Do not ask first
@@ -55,7 +55,9 @@ pub async fn rm(args: &Args) -> Result<ExitCode> {
         return Err(Usage::error("ids and a filter are given; give one of them"));
     }
     if !is_named && args.filter.is_empty() && !args.all {
-        return Err(Usage::error("which dead letters? give ids, --group, --err or --key, or --all"));
+        return Err(Usage::error(
+            "which dead letters? give ids, --group, --err, --contains or --key, or --all",
+        ));
     }
     let ids = match is_named {
         true => args.ids.clone(),
@@ -74,7 +76,7 @@ pub async fn rm(args: &Args) -> Result<ExitCode> {
     let mut deleted = 0;
     for ids in ids.chunks(IDS) {
         let answer = hub.post("/dlq/delete", &json!({ "topic": topic, "ids": ids })).await?;
-        deleted += answer["deleted"].as_u64().unwrap_or(0);
+        deleted += answer["discarded"].as_u64().or(answer["deleted"].as_u64()).unwrap_or(0);
     }
     let code = u8::from(is_named && deleted < ids.len() as u64);
     if args.json {

@@ -86,7 +86,8 @@ pub async fn seek(args: &Args) -> Result<ExitCode> {
 /// From where to where, and what that means for deliveries.
 fn describe(args: &Args, before: Option<&Value>, answer: &Value) -> String {
     let (topic, group) = (&args.topic, &args.group);
-    let seq = answer["seq"].as_u64().unwrap_or(0);
+    // A dry run answers where the group would go.
+    let seq = answer["seq"].as_u64().or(answer["to"].as_u64()).unwrap_or(0);
     let what = match before.and_then(|group| group["floor"].as_u64()) {
         Some(floor) if seq < floor => {
             format!(" (it was {}: {} settled come again)", count(floor), of_seqs(floor - seq))

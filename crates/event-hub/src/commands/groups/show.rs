@@ -2,7 +2,7 @@
 
 use crate::exit::FAILED;
 use crate::http::{HttpHub, HttpTarget};
-use crate::listing::{self, number, rate};
+use crate::listing::{self, Span, measured, number, per_second, rate};
 use crate::table::facts;
 use crate::text::{finish, time, wrap};
 use anyhow::Result;
@@ -59,7 +59,6 @@ pub async fn show(args: &Args) -> Result<ExitCode> {
         Some(millis) => format!("{} events, {}", number(&group["lag"]), duration(millis)),
         None => format!("{} events", number(&group["lag"])),
     };
-    let rates = &group["rates"];
     let mut about = vec![
         ("settled up to seq", at),
         ("newest seq", number(&group["last"])),
@@ -71,15 +70,22 @@ pub async fn show(args: &Args) -> Result<ExitCode> {
             "per second",
             format!(
                 "{} delivered, {} acked (last minute)",
-                rate(&rates["delivered"]["m1"]),
-                rate(&rates["acked"]["m1"])
+                rate(&group, Span::Minute, "delivered"),
+                rate(&group, Span::Minute, "acked")
             ),
         ),
     ];
-    let latency = &group["latencyMs"];
-    if latency.is_object() {
-        let (half, most) = (number(&latency["p50"]), number(&latency["p99"]));
+    let latency = measured(&group, Span::Minute, "latencyMs");
+    if let (Some(half), Some(most)) = (latency["p50"].as_f64(), latency["p99"].as_f64()) {
+        let (half, most) = (per_second(half), per_second(most));
         about.push(("latency", format!("{half} ms for half of the events, {most} ms for 99 %")));
+    }
+    if let Some(age) = group["oldestUnsettled"]["ageMs"].as_u64() {
+        let seq = number(&group["oldestUnsettled"]["seq"]);
+        about.push(("oldest unsettled", format!("seq {seq}, {} old", duration(age))));
+    }
+    if let Some(since) = group["since"].as_u64() {
+        about.push(("nothing delivered since", time(since)));
     }
     about.extend(options(&group["options"]));
     if let Some(owner) = group["owner"].as_str() {

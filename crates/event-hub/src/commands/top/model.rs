@@ -3,6 +3,7 @@
 use super::keys::Key;
 use super::poll::Look;
 use crate::commands::groups::is_stall;
+use crate::listing::{Span, measured};
 use anyhow::Result;
 use serde_json::Value;
 use std::cmp::Ordering;
@@ -82,7 +83,6 @@ pub struct Model {
     topics: Vec<Topic>,
     groups: Vec<Group>,
     pub health: Value,
-    pub stats: Value,
     pub is_cut: bool,
     /// Why there is no newer answer.
     pub error: Option<String>,
@@ -101,7 +101,6 @@ impl Model {
             topics: Vec::new(),
             groups: Vec::new(),
             health: Value::Null,
-            stats: Value::Null,
             is_cut: false,
             error: None,
             filter,
@@ -132,7 +131,7 @@ impl Model {
             self.topics.iter().map(|topic| (topic.name.as_str(), topic.last)).collect();
         let topics = look.topics.iter().map(|topic| {
             let (name, last) = (text(&topic["name"]), number(&topic["last"]));
-            let rate = topic["rates"]["published"]["s1"].as_f64();
+            let rate = measured(topic, Span::Second, "published").as_f64();
             Topic {
                 events: number(&topic["events"]),
                 bytes: number(&topic["bytes"]),
@@ -152,7 +151,7 @@ impl Model {
         let groups = look.groups.iter().map(|group| {
             let (topic, name, floor) =
                 (text(&group["topic"]), text(&group["group"]), number(&group["floor"]));
-            let rate = group["rates"]["delivered"]["s1"].as_f64();
+            let rate = measured(group, Span::Second, "delivered").as_f64();
             Group {
                 lag: number(&group["lag"]),
                 inflight: number(&group["inflight"]),
@@ -160,7 +159,7 @@ impl Model {
                 members: number(&group["members"]),
                 rate: rate
                     .or_else(|| per_second(floor, known.get(&(topic.as_str(), name.as_str())).copied())),
-                latency: group["latencyMs"]["p99"].as_f64(),
+                latency: measured(group, Span::Minute, "latencyMs")["p99"].as_f64(),
                 reason: group["reason"].as_str().map(str::to_owned),
                 topic,
                 name,
@@ -169,7 +168,7 @@ impl Model {
         });
         let groups: Vec<Group> = groups.collect();
         (self.topics, self.groups) = (topics, groups);
-        (self.health, self.stats, self.is_cut) = (look.health, look.stats, look.is_cut);
+        (self.health, self.is_cut) = (look.health, look.is_cut);
         (self.error, self.seen) = (None, Some(at));
     }
 
@@ -343,7 +342,7 @@ pub mod tests {
         assert_eq!(rate(&model), Some(100.0));
         assert_eq!(model.groups()[1].rate, Some(50.0));
         let mut said = look(400, 200);
-        said.topics[0]["rates"] = json!({"published": {"s1": 7.5}});
+        said.topics[0]["rates"] = json!({"second": {"published": 7.5}});
         model.update((Instant::now() + Duration::from_secs(9), Ok(said)));
         assert_eq!(rate(&model), Some(7.5));
     }

@@ -1,6 +1,6 @@
 //! Asking the hub, once per interval, without keeping the keys waiting.
 
-use crate::http::{HttpHub, has_status};
+use crate::http::HttpHub;
 use crate::listing;
 use anyhow::Result;
 use serde_json::Value;
@@ -20,7 +20,6 @@ pub struct Look {
     /// There are more than these.
     pub is_cut: bool,
     pub health: Value,
-    pub stats: Value,
 }
 
 /// Asks in the background.
@@ -35,8 +34,7 @@ impl Poller {
     /// # Errors
     /// If the hub does not answer, or refuses: later that is shown, and it is asked again.
     pub async fn start(hub: HttpHub, interval: Duration) -> Result<Self> {
-        let mut has_stats = true;
-        let first = look(&hub, &mut has_stats).await?;
+        let first = look(&hub).await?;
         let (give, looks) = mpsc::channel(1);
         let (paused, mut is_paused) = watch::channel(false);
         tokio::spawn(async move {
@@ -51,7 +49,7 @@ impl Poller {
                     return;
                 }
                 let began = Instant::now();
-                next = look(&hub, &mut has_stats).await;
+                next = look(&hub).await;
                 took = began.elapsed();
             }
         });
@@ -72,19 +70,9 @@ impl Poller {
     }
 }
 
-async fn look(hub: &HttpHub, has_stats: &mut bool) -> Result<Look> {
+async fn look(hub: &HttpHub) -> Result<Look> {
     let (topics, more_topics) = listing::entries(hub, "/topics", "topics", &[], MOST_ENTRIES).await?;
     let (groups, more_groups) = listing::entries(hub, "/groups", "groups", &[], MOST_ENTRIES).await?;
-    // A hub that is not ready answers 503, and what is wrong is in no list.
-    let health = match hub.get("/readyz", &[]).await {
-        Ok(health) => health,
-        Err(_) => serde_json::json!({ "ready": false }),
-    };
-    let stats = match *has_stats {
-        true => hub.get("/stats", &[]).await,
-        false => Ok(Value::Null),
-    };
-    *has_stats &= !stats.as_ref().is_err_and(|error| has_status(error, 404));
-    let stats = stats.unwrap_or_default();
-    Ok(Look { topics, groups, is_cut: more_topics || more_groups, health, stats })
+    let health = hub.probe("/readyz").await?;
+    Ok(Look { topics, groups, is_cut: more_topics || more_groups, health })
 }

@@ -81,12 +81,8 @@ fn totals(model: &Model, width: usize) -> String {
     let lag: u64 = groups.iter().map(|group| group.lag).sum();
     let size: u64 = topics.iter().map(|topic| topic.bytes).sum();
     let more = if model.is_cut { " (and more, not shown)" } else { "" };
-    let connections = match model.stats["connections"].as_u64() {
-        Some(connections) => format!("  {}", plural(connections, "connection")),
-        None => String::new(),
-    };
     let text = format!(
-        " {}  {}, {stuck} stuck{more}  in {}/s  out {}/s  lag {}  {}{connections}",
+        " {}  {}, {stuck} stuck{more}  in {}/s  out {}/s  lag {}  {}",
         plural(topics.len() as u64, "topic"),
         plural(groups.len() as u64, "group"),
         per_second(rate_in),

@@ -91,7 +91,7 @@ pub async fn lint(args: &Args) -> Result<ExitCode> {
     finish(&text, code)
 }
 
-/// A group without members is shown without the time of its last one by older hubs: how far behind it is says nearly that.
+/// A group that never got anything has no time of its last delivery: how far behind it is says nearly the same.
 async fn add_lag(hub: &HttpHub, groups: &mut [Value]) {
     let wanted = |group: &&mut Value| is_abandoned(group) && group["since"].is_null() && group["lag"] != 0;
     for group in groups.iter_mut().filter(wanted).take(GROUPS_ASKED) {
@@ -203,7 +203,9 @@ fn abandoned(group: &Value, now: u64, unused_ms: u64) -> Option<Finding> {
     let (topic, name) = (group["topic"].as_str()?, group["group"].as_str()?);
     let since = group["since"].as_u64().map(|since| now.saturating_sub(since));
     let (what, is_old) = match (since, group["lagMs"].as_u64()) {
-        (Some(age), _) => (format!("it has had no members for {}", duration(age)), age >= unused_ms),
+        (Some(age), _) => {
+            (format!("it has no members and got nothing for {}", duration(age)), age >= unused_ms)
+        }
         (None, Some(lag)) => {
             let what = format!("it has no members and is {} behind", duration(lag));
             (what, lag >= unused_ms)
@@ -294,6 +296,6 @@ mod tests {
         let found = findings(&[], groups, NOW, 7 * DAY);
         let names: Vec<_> = found.iter().map(|finding| finding.group.as_deref()).collect();
         assert_eq!(names, [Some("gone"), Some("behind")]);
-        assert_eq!(found[0].what, "it has had no members for 8 days; 4 events wait for it");
+        assert_eq!(found[0].what, "it has no members and got nothing for 8 days; 4 events wait for it");
     }
 }

@@ -4,7 +4,7 @@ use super::moment;
 use crate::commands::groups;
 use crate::exit::FAILED;
 use crate::http::{HttpHub, HttpTarget};
-use crate::listing::{self, number, rate};
+use crate::listing::{self, Span, number, rate};
 use crate::table::facts;
 use crate::text::{bytes, finish};
 use anyhow::Result;
@@ -46,7 +46,6 @@ pub async fn show(args: &Args) -> Result<ExitCode> {
         topic["snapshot"] = snapshot.map_or(json!(null), |topic| topic["events"].clone());
         return finish(&format!("{topic}\n"), 0);
     }
-    let rates = &topic["rates"];
     let mut about = vec![
         ("events", number(&topic["events"])),
         ("size", topic["bytes"].as_u64().map_or_else(|| "-".to_owned(), bytes)),
@@ -56,8 +55,8 @@ pub async fn show(args: &Args) -> Result<ExitCode> {
             "per second",
             format!(
                 "{} in the last second, {} in the last minute",
-                rate(&rates["published"]["s1"]),
-                rate(&rates["published"]["m1"])
+                rate(&topic, Span::Second, "published"),
+                rate(&topic, Span::Minute, "published")
             ),
         ),
     ];

@@ -1,4 +1,4 @@
-//! `replay`, `dlq` and `event` against stubs that answer as docs/http.md says.
+//! `replay`, `dlq` and `event` against answers that are written down here: what a real hub cannot be brought to answer at will.
 
 use super::objects;
 use super::stub::Stub;
@@ -87,23 +87,30 @@ fn dead_letters_are_counted_replayed_and_edited() {
     let hub = Stub::start(|(_, body), socket| {
         let asked: Value = serde_json::from_str(body).unwrap();
         let answer = match (asked["dryRun"] == true, &asked["after"]) {
-            (true, _) => json!({"total": 3}),
+            (true, _) => json!({"matched": 4, "skipped": 1, "complete": true}),
             (_, Value::Null) => json!({"replayed": 2, "skipped": 0, "failed": 0, "next": "2"}),
-            _ => json!({"replayed": 0, "skipped": 1, "failed": 1}),
+            _ => {
+                json!({"replayed": 0, "skipped": 1, "failed": 1, "failures": [{"id": "d-9", "code": "too_large", "error": "payload"}]})
+            }
         };
         super::stub::respond(socket, 200, &answer.to_string());
     });
     let dry = run(&hub, &["dlq", "replay", "t", "--group", "g", "--dry-run"]);
-    assert_eq!(dry.ends_with(0).out, "t: 3 dead letters would be replayed\n");
+    assert_eq!(
+        dry.ends_with(0).out,
+        "t: 3 dead letters (1 more were replayed before, see --round) would be replayed\n"
+    );
     let asked = run(&hub, &["dlq", "replay", "t"]);
     asked.ends_with(2);
     assert!(
-        asked.err.contains("Replay 3 dead letters of t?") && asked.err.contains("--yes"),
+        asked.err.contains("Replay 3 dead letters (1 more were replayed before, see --round) of t?")
+            && asked.err.contains("--yes"),
         "{}",
         asked.err
     );
     let ran = run(&hub, &["dlq", "replay", "t", "--group", "g", "--err", "e", "--yes"]);
     assert_eq!(ran.ends_with(1).out, "t: 2 events replayed, 1 skipped, 1 failed\n");
+    assert_eq!(ran.err, "d-9: too_large: payload\n");
     let all = bodies(&hub);
     assert_eq!(all[0], json!({"topic": "t", "group": "g", "dryRun": true}));
     assert_eq!(
@@ -135,11 +142,11 @@ fn a_replay_at_a_rate_is_a_job_that_is_followed_and_cancelled() {
                 assert_eq!(serde_json::from_str::<Value>(body).unwrap()["rate"], 10);
                 r#"{"job":"j-1","total":2}"#
             }
-            Some("DELETE") => r#"{"id":"j-1","state":"cancelled","replayed":1,"skipped":0,"failed":0}"#,
+            Some("DELETE") => r#"{"job":"j-1","state":"cancelled","replayed":1,"skipped":0,"failed":0}"#,
             _ => match looks.fetch_add(1, Ordering::Relaxed) {
-                0 => r#"{"id":"j-1","state":"running","total":2,"replayed":1,"skipped":0,"failed":0}"#,
-                1 => r#"{"id":"j-1","state":"done","total":2,"replayed":2,"skipped":0,"failed":0}"#,
-                _ => r#"{"id":"j-1","state":"running","total":2,"replayed":1,"skipped":0,"failed":0}"#,
+                0 => r#"{"job":"j-1","state":"running","total":2,"replayed":1,"skipped":0,"failed":0}"#,
+                1 => r#"{"job":"j-1","state":"done","total":2,"replayed":2,"skipped":0,"failed":0}"#,
+                _ => r#"{"job":"j-1","state":"running","total":2,"replayed":1,"skipped":0,"failed":0}"#,
             },
         };
         super::stub::respond(socket, 200, answer);
@@ -164,7 +171,7 @@ fn dead_letters_are_removed_by_id_and_by_filter() {
     let hub = Stub::json(&[
         ("GET /dlq?topic=t&group=billing&limit=1000&after=1", 200, r#"{"letters":[]}"#),
         ("GET /dlq?topic=t&group=billing&limit=1000", 200, LETTERS),
-        ("POST /dlq/delete", 200, r#"{"deleted":1}"#),
+        ("POST /dlq/delete", 200, r#"{"topic":"t","discarded":1}"#),
     ]);
     let ran = run(&hub, &["dlq", "rm", "t", "d-1", "--yes"]);
     assert_eq!(ran.ends_with(0).out, "t: 1 dead letter removed\n");
@@ -177,14 +184,16 @@ fn dead_letters_are_removed_by_id_and_by_filter() {
 }
 
 #[test]
-fn an_event_is_shown_with_its_groups() {
+fn an_event_is_shown_with_where_it_went() {
     let hub = Stub::json(&[(
         "GET /event?topic=t&id=0190a1b2-0000-7000-8000-000000000001",
         200,
-        r#"{"event":{"id":"0190a1b2-0000-7000-8000-000000000001","topic":"t","seq":3,"ts":951827696000,"payload":{"n":1}},"groups":[{"group":"billing","state":"settled"},{"group":"mail","state":"leased","attempt":2}]}"#,
+        r#"{"topic":"t","event":{"id":"0190a1b2-0000-7000-8000-000000000001","topic":"t","seq":3,"ts":951827696000,"payload":{"n":1}},"seq":3,"committed":951827697000,"groups":[{"group":"billing","state":"settled"},{"group":"mail","state":"leased","attempts":2,"failures":1,"member":7},{"group":"audit","state":"dead_lettered","letter":{"id":"d-1","err":"no such\u001b[2J customer"}}]}"#,
     )]);
     let show = ["event", "show", "0190a1b2-0000-7000-8000-000000000001", "--topic", "t"];
     let ran = run(&hub, &show);
-    ran.ends_with(0).says("seq 3").says("billing settled").says("mail leased 2").says("payload {\"n\":1}");
-    assert_eq!(run(&hub, &[&show[..], &["--json"]].concat()).json()["groups"][1]["attempt"], 2);
+    ran.ends_with(0).says("seq 3").says("committed (UTC) 2000-02-29 12:34:57").says("payload {\"n\":1}");
+    ran.says("billing settled - -").says("mail leased 2 1 member 7");
+    ran.says("dead letter of audit err no such·[2J customer id d-1");
+    assert_eq!(run(&hub, &[&show[..], &["--json"]].concat()).json()["groups"][1]["attempts"], 2);
 }
