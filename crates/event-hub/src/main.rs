@@ -3,12 +3,19 @@
 mod client;
 mod commands;
 mod config;
+mod confirm;
+mod exit;
 mod http;
 mod limits;
+mod listing;
 mod log;
 mod outbox;
+mod position;
+mod progress;
 mod secret;
 mod serving;
+mod table;
+mod term;
 mod text;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -49,6 +56,17 @@ enum Command {
     Outbox(commands::outbox::Command),
     #[command(subcommand)]
     Topics(commands::topics::Command),
+    #[command(subcommand)]
+    Groups(commands::groups::Command),
+    Replay(commands::replay::Args),
+    Export(commands::export::Args),
+    Import(commands::import::Args),
+    #[command(subcommand)]
+    Dlq(commands::dlq::Command),
+    #[command(subcommand)]
+    Event(commands::event::Command),
+    Revoke(commands::revoke::Args),
+    Top(commands::top::Args),
     Doctor(commands::doctor::Args),
     #[command(subcommand)]
     Store(commands::store::Command),
@@ -68,7 +86,15 @@ fn main() -> ExitCode {
         Command::Policy(command) => commands::policy::run(&command),
         Command::Cluster(command) => commands::cluster::run(&command),
         Command::Outbox(command) => commands::outbox::run(&command),
-        Command::Topics(command) => commands::topics::run(&command),
+        Command::Topics(command) => exit::of(commands::topics::run(&command)),
+        Command::Groups(command) => exit::of(commands::groups::run(&command)),
+        Command::Replay(args) => exit::of(commands::replay::run(&args)),
+        Command::Export(args) => exit::of(commands::export::run(&args)),
+        Command::Import(args) => exit::of(commands::import::run(&args)),
+        Command::Dlq(command) => exit::of(commands::dlq::run(&command)),
+        Command::Event(command) => exit::of(commands::event::run(&command)),
+        Command::Revoke(args) => exit::of(commands::revoke::run(&args)),
+        Command::Top(args) => exit::of(commands::top::run(&args)),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Store(command) => commands::store::run(&command),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),
