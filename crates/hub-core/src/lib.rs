@@ -31,6 +31,7 @@ mod derived;
 mod engine;
 mod fan;
 mod group;
+mod letters;
 mod metrics;
 pub mod outbox;
 mod position;
@@ -61,6 +62,7 @@ pub use hub_proto::{
     Code, Error, Event, EventId, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, PublishOptions,
     Result, TopicName, limits,
 };
+pub use letters::{DeadLetter, LetterFilter, LetterPage, LetterRange, Replay, Replayed, SHOWN_ERROR_BYTES};
 pub use position::{Cursor, Position};
 /// The crate whose registry [`BusBuilder::open_with`] takes.
 pub use prometheus_client;
