@@ -5,6 +5,7 @@ use crate::auth::revoked::{Revocations, revoked};
 use crate::auth::{Authenticator, ClusterKey, Identity, Rejected, Revoked};
 use crate::edge::Edge;
 use crate::gateway::Room;
+use crate::jobs::Jobs;
 use crate::limits::{Attempt, Buckets, FailedAuth, Live};
 use crate::net::{ClientCertificate, Door};
 use crate::outboxes::Outboxes;
@@ -52,6 +53,7 @@ struct Inner {
     edge: Edge,
     room: Room,
     outboxes: Outboxes,
+    jobs: Jobs,
     audit: Audit,
     draining: CancellationToken,
     sessions: TaskTracker,
@@ -144,6 +146,7 @@ impl HubBuilder {
                 edge: Edge::new(self.cluster_key, self.cluster_roots, self.cluster_certificate),
                 room: Room::default(),
                 outboxes,
+                jobs: Jobs::default(),
                 audit: self.audit,
                 draining: CancellationToken::new(),
                 sessions: TaskTracker::new(),
@@ -369,6 +372,11 @@ impl Hub {
     /// The outboxes that are drained here.
     pub fn outboxes(&self) -> &Outboxes {
         &self.inner.outboxes
+    }
+
+    /// What goes on behind requests.
+    pub(crate) fn jobs(&self) -> &Jobs {
+        &self.inner.jobs
     }
 
     /// The audit log.

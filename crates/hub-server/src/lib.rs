@@ -10,6 +10,7 @@
 //! | WebSocket: a session per connection | [`gateway`] |
 //! | members of groups that another hub owns | `edge` |
 //! | HTTP: publish, export, groups, health, metrics | [`http`] |
+//! | work that goes on behind a request | `jobs` |
 //! | the outboxes of services that are drained here | [`outboxes`] |
 //! | what they share, and how all of it stops | [`Hub`] |
 //!
@@ -23,6 +24,7 @@ pub mod gateway;
 mod host;
 pub mod http;
 mod hub;
+mod jobs;
 pub mod limits;
 pub mod net;
 pub mod outboxes;

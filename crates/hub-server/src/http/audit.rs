@@ -90,6 +90,7 @@ impl Trail {
 fn route(uri: &Uri) -> &str {
     match uri.path() {
         path if path.starts_with("/publish/") => "/publish/{topic}",
+        path if path.starts_with("/jobs/") => "/jobs/{id}",
         path => path,
     }
 }

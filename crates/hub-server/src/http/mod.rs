@@ -13,6 +13,8 @@
 //! | `/topics` | `topics` |
 //! | `/groups`, `/groups/seek` | `groups`, `seek` |
 //! | `/export` | `export` |
+//! | `/dlq…` | `dlq` |
+//! | `/jobs…` | `jobs` |
 //! | `/hubs` | `hubs` |
 //! | `/quotas`, `/revoke` | `quotas`, `revoke` |
 //! | `/outbox`, `/outbox/retry` | `outbox` |
@@ -27,12 +29,14 @@ mod auth;
 mod body;
 mod cloudevent;
 mod cursors;
+mod dlq;
 mod error;
 mod export;
 mod groups;
 mod headers;
 mod health;
 mod hubs;
+mod jobs;
 mod metrics;
 mod outbox;
 mod page;
@@ -46,6 +50,7 @@ mod topics;
 mod visible;
 mod waiting;
 
+pub(crate) use dlq::Outcome;
 pub use waiting::Waiting;
 
 use crate::Hub;
@@ -71,6 +76,13 @@ impl Hub {
             .route("/topics", get(topics::topics).delete(topics::delete))
             .route("/groups", get(groups::groups).delete(groups::delete))
             .route("/groups/seek", post(seek::seek))
+            .route("/dlq", get(dlq::list).delete(dlq::delete))
+            .route("/dlq/show", get(dlq::show))
+            .route("/dlq/summary", get(dlq::summary))
+            .route("/dlq/replay", post(dlq::replay))
+            .route("/dlq/delete", post(dlq::discard))
+            .route("/jobs", get(jobs::jobs))
+            .route("/jobs/{id}", get(jobs::job).delete(jobs::cancel))
             .route("/hubs", get(hubs::hubs))
             .route("/quotas", get(quotas::quotas))
             .route("/revoke", post(revoke::revoke))

@@ -4,6 +4,8 @@
 mod cloudevents;
 #[path = "http/deletion.rs"]
 mod deletion;
+#[path = "http/dlq.rs"]
+mod dlq;
 #[path = "http/docs.rs"]
 mod docs;
 #[path = "http/export.rs"]
