@@ -1,5 +1,6 @@
 //! The bus: the handle a program holds.
 
+mod letters;
 mod tenants;
 
 use crate::Millis;

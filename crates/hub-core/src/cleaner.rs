@@ -4,6 +4,7 @@ use crate::Millis;
 use crate::config::{DAY, TopicSettings};
 use crate::deletion;
 use crate::engine::Engine;
+use crate::letters;
 use crate::position::refused;
 use crate::snapshot;
 use crate::store::{CleanPolicy, Cleaned};
@@ -138,6 +139,11 @@ pub(crate) async fn clean(engine: &Arc<Engine>, topic: &Arc<Topic>) -> Result<Cl
     let groups: Vec<_> = topic.groups.read().values().cloned().collect();
     for group in groups {
         group.truncate(cleaned.bounds.first);
+    }
+    if cleaned.removed > 0
+        && let Some(source) = letters::source_of(&topic.name)
+    {
+        letters::forget_marks(engine, &source, cleaned.bounds.first).await?;
     }
     Ok(cleaned)
 }

@@ -17,6 +17,7 @@
 
 use crate::cluster::Cluster;
 use crate::engine::{By, Engine};
+use crate::letters;
 use crate::position::{Position, refused};
 use crate::subscribe::delete_groups_of;
 use crate::system::{self, SystemEntry, SystemTopic, SystemWatch};
@@ -222,6 +223,9 @@ async fn advance(engine: &Arc<Engine>, name: &TopicName) -> Result<DeletedTopic>
             let removed = engine.store.delete(name, upto, ids_since).await.map_err(refused)?;
             deleted.events += removed.removed;
             is_complete &= removed.is_complete;
+            if let Some(source) = letters::source_of(name) {
+                letters::forget_marks(engine, &source, upto + 1).await?;
+            }
             forget(engine, name, upto, Forget::Everywhere).await?;
         }
         if is_complete {

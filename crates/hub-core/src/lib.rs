@@ -32,6 +32,7 @@ mod engine;
 mod fan;
 mod group;
 mod in_order;
+mod letters;
 mod metrics;
 pub mod outbox;
 mod position;
@@ -63,6 +64,7 @@ pub use hub_proto::{
     Result, TopicName, limits,
 };
 pub use in_order::{InOrder, SentInOrder};
+pub use letters::{DeadLetter, LetterFilter, LetterPage, LetterRange, Replay, Replayed, SHOWN_ERROR_BYTES};
 pub use position::{Cursor, Position};
 /// The crate whose registry [`BusBuilder::open_with`] takes.
 pub use prometheus_client;

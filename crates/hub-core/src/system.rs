@@ -29,10 +29,13 @@ pub enum SystemTopic {
     Clock,
     /// Push subscriptions, and which of them are paused.
     Push,
+    /// Dead letters that were replayed or discarded.
+    Letters,
 }
 
 impl SystemTopic {
-    pub(crate) const ALL: [Self; 5] = [Self::Makers, Self::Revoked, Self::Deleted, Self::Clock, Self::Push];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Makers, Self::Revoked, Self::Deleted, Self::Clock, Self::Push, Self::Letters];
 
     /// Its name.
     pub fn name(self) -> TopicName {
@@ -42,6 +45,7 @@ impl SystemTopic {
             Self::Deleted => "_hub.deleted",
             Self::Clock => "_hub.clock",
             Self::Push => "_hub.push",
+            Self::Letters => "_hub.letters",
         };
         TopicName::stored(name).expect("a name")
     }
@@ -67,11 +71,20 @@ fn draft(engine: &Engine, topic: SystemTopic, entry: &SystemEntry) -> Draft {
 
 /// Writes an entry, and waits until it is safe.
 pub(crate) async fn write(engine: &Arc<Engine>, topic: SystemTopic, entry: &SystemEntry) -> Result<Receipt> {
-    engine.check_running()?;
-    let draft = draft(engine, topic, entry);
-    let to = engine.topic(&topic.name(), By::Hub)?;
-    let written = engine.committer.publish_all(vec![(to, draft)], engine.clock.steady()).await;
+    let written = write_all(engine, topic, std::slice::from_ref(entry)).await?;
     written.into_iter().next().unwrap_or_else(|| Err(hub_proto::Error::internal("an entry was not answered")))
+}
+
+/// Writes entries with one commit, and waits until they are safe. Each has a result of its own, in the order given.
+pub(crate) async fn write_all(
+    engine: &Arc<Engine>,
+    topic: SystemTopic,
+    entries: &[SystemEntry],
+) -> Result<Vec<Result<Receipt>>> {
+    engine.check_running()?;
+    let to = engine.topic(&topic.name(), By::Hub)?;
+    let drafts = entries.iter().map(|entry| (to.clone(), draft(engine, topic, entry))).collect();
+    Ok(engine.committer.publish_all(drafts, engine.clock.steady()).await)
 }
 
 /// Entries that nobody waits for; they are written one after the other, in their order.

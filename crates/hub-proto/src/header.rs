@@ -6,6 +6,12 @@ pub const RESERVED: &str = "x-hub-";
 /// On a replayed dead letter: the one group the record is for. Other groups settle it without delivery.
 pub const REPLAY_FOR: &str = "x-hub-replay-for";
 
+/// On a replayed dead letter: the id of the event that was published first, over all replays.
+pub const REPLAY_OF: &str = "x-hub-replay-of";
+
+/// On a replayed dead letter: the id of the letter.
+pub const REPLAY_LETTER: &str = "x-hub-replay-letter";
+
 /// On a record of a derived topic: the hub wrote it. Its value is [`Derivation::as_str`](crate::Derivation::as_str).
 pub const DERIVED: &str = "x-hub-derived";
 

@@ -6,6 +6,7 @@ use crate::auth::tickets::Tickets;
 use crate::auth::{Authenticator, ClusterKey, Identity, Rejected, Revoked};
 use crate::edge::Edge;
 use crate::gateway::Room;
+use crate::jobs::Jobs;
 use crate::limits::{Attempt, Buckets, FailedAuth, Live};
 use crate::net::{ClientCertificate, Door};
 use crate::outboxes::Outboxes;
@@ -56,6 +57,7 @@ struct Inner {
     edge: Edge,
     room: Room,
     outboxes: Outboxes,
+    jobs: Jobs,
     audit: Audit,
     push: Push,
     draining: CancellationToken,
@@ -162,6 +164,7 @@ impl HubBuilder {
                 edge: Edge::new(self.cluster_key, self.cluster_roots, self.cluster_certificate),
                 room: Room::default(),
                 outboxes,
+                jobs: Jobs::default(),
                 audit: self.audit,
                 push,
                 draining: CancellationToken::new(),
@@ -421,6 +424,11 @@ impl Hub {
                 () = stopping => {}
             }
         });
+    }
+
+    /// What goes on behind requests.
+    pub(crate) fn jobs(&self) -> &Jobs {
+        &self.inner.jobs
     }
 
     /// The audit log.

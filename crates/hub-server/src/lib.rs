@@ -11,6 +11,7 @@
 //! | members of groups that another hub owns | `edge` |
 //! | CloudEvents, in and out | `cloudevents` |
 //! | HTTP: publish, export, groups, health, metrics | [`http`] |
+//! | work that goes on behind a request | `jobs` |
 //! | the outboxes of services that are drained here | [`outboxes`] |
 //! | groups that the hub delivers by HTTP POST | [`push`] |
 //! | what they share, and how all of it stops | [`Hub`] |
@@ -26,6 +27,7 @@ pub mod gateway;
 mod host;
 pub mod http;
 mod hub;
+mod jobs;
 pub mod limits;
 pub mod net;
 pub mod outboxes;

@@ -18,6 +18,8 @@
 //! | how one event is written | `record` |
 //! | what ends a long answer | `stream` |
 //! | pages of other origins, compression | `cors`, `compression` |
+//! | `/dlq…` | `dlq` |
+//! | `/jobs…` | `jobs` |
 //! | `/hubs` | `hubs` |
 //! | `/quotas`, `/revoke` | `quotas`, `revoke` |
 //! | `/push` | `push` |
@@ -34,6 +36,7 @@ mod body;
 mod compression;
 mod cors;
 mod cursors;
+mod dlq;
 mod error;
 mod events;
 mod events_page;
@@ -42,6 +45,7 @@ mod groups;
 mod headers;
 mod health;
 mod hubs;
+mod jobs;
 mod latest;
 mod metrics;
 mod outbox;
@@ -61,6 +65,7 @@ mod topics;
 mod visible;
 mod waiting;
 
+pub(crate) use dlq::Outcome;
 pub use waiting::Waiting;
 
 use crate::{Hub, gateway};
@@ -99,6 +104,13 @@ impl Hub {
             .route("/ticket", post(ticket::ticket))
             .route("/ws", any(gateway::upgrade_at_ops))
             .route("/groups/seek", post(seek::seek))
+            .route("/dlq", get(dlq::list).delete(dlq::delete))
+            .route("/dlq/show", get(dlq::show))
+            .route("/dlq/summary", get(dlq::summary))
+            .route("/dlq/replay", post(dlq::replay))
+            .route("/dlq/delete", post(dlq::discard))
+            .route("/jobs", get(jobs::jobs))
+            .route("/jobs/{id}", get(jobs::job).delete(jobs::cancel))
             .route("/hubs", get(hubs::hubs))
             .route("/quotas", get(quotas::quotas))
             .route("/revoke", post(revoke::revoke))

@@ -29,6 +29,20 @@ impl Visible {
         Self { prefixes, prefix, after: after.map(str::to_owned), includes_after, looked_at: 0 }
     }
 
+    /// The same for topics whose names begin with `root`.
+    pub fn under(caller: &Caller, root: &str, after: Option<&str>, includes_after: bool) -> Self {
+        let within = |prefix: String| match root.starts_with(&*prefix) {
+            true => Some(root.to_owned()),
+            false => prefix.starts_with(root).then_some(prefix),
+        };
+        // A prefix that `root` begins with stands for all of them.
+        let mut prefixes: Vec<String> = caller.visible_prefixes().into_iter().filter_map(within).collect();
+        prefixes.dedup();
+        let mut prefixes = prefixes.into_iter();
+        let prefix = prefixes.next();
+        Self { prefixes, prefix, after: after.map(str::to_owned), includes_after, looked_at: 0 }
+    }
+
     /// The next ones, at most a page; empty at the end.
     pub async fn next(&mut self, bus: &Bus, caller: &Caller) -> Vec<TopicName> {
         while let Some(prefix) = &self.prefix {

@@ -38,6 +38,11 @@ impl Work {
         Self { groups, ..Self::default() }
     }
 
+    /// The work of so many events that a request publishes without sending them.
+    pub fn publishes(events: usize) -> Self {
+        Self::groups(events * TOUCHED)
+    }
+
     /// What it weighs.
     pub fn events(self) -> u64 {
         (self.bytes / EVENT_BYTES + self.topics / LOOKED_AT + self.groups / TOUCHED) as u64

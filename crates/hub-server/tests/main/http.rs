@@ -6,6 +6,8 @@ mod cloudevents;
 mod cors;
 #[path = "http/deletion.rs"]
 mod deletion;
+#[path = "http/dlq.rs"]
+mod dlq;
 #[path = "http/docs.rs"]
 mod docs;
 #[path = "http/events.rs"]

@@ -13,6 +13,7 @@ pub(super) mod groups;
 pub(super) mod handlers;
 pub(super) mod key_order;
 pub(super) mod leases;
+pub(super) mod letters;
 pub(super) mod options;
 pub(super) mod patterns;
 pub(super) mod positions;

@@ -342,6 +342,19 @@ macro_rules! conformance_list {
                 it_is_nobodys_latest_state,
                 it_overtakes_nothing_and_is_not_overtaken,
             }
+            bus::letters [Reopen] {
+                a_replayed_letter_goes_to_the_one_group_that_failed,
+                a_letter_is_replayed_once_however_often_it_is_asked_for,
+                another_round_replays_a_letter_again,
+                an_edited_letter_has_another_payload_and_names_its_cause,
+                what_fails_again_is_a_new_letter_that_names_the_original,
+                a_discarded_letter_is_listed_no_more,
+                a_replay_is_remembered_over_a_restart,
+                letters_are_found_by_what_they_are_about,
+                a_letter_of_a_group_that_is_gone_is_not_replayed,
+                a_replay_is_nobodys_state,
+                marks_go_with_their_letters,
+            }
             bus::handlers [] {
                 publish_then_subscribe_from_earliest_delivers_and_advances_the_cursor,
                 a_panic_is_a_nack,
