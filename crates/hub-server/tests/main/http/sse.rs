@@ -84,10 +84,12 @@ impl Reader {
         seqs
     }
 
-    /// Reads on to the end; the code of the last frame, which says why.
+    /// Reads on to the end; the code of the last frame, which says why. It comes before a comment is due: the hub was not waiting for
+    /// the occasion.
     pub async fn end(mut self) -> String {
         loop {
-            let frame = self.next().await;
+            let frame = self.frame().await.expect("an end with a reason");
+            assert_eq!(frame.comments, 0, "the hub noticed late");
             if frame.event.as_deref() == Some("end") {
                 assert!(!frame.data["error"].as_str().unwrap().is_empty());
                 assert_eq!(self.frame().await, None, "nothing follows the end");

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
+/// Nothing in a test takes so long unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The token that may do everything.
 pub const STATIC: &str = "a-static-token-for-tests";
 
@@ -198,7 +200,8 @@ pub async fn read(response: Response) -> Got {
     assert_eq!(headers["cache-control"], "no-store");
     assert_eq!(headers["x-content-type-options"], "nosniff");
     assert!(!headers.contains_key("access-control-allow-origin"));
-    let body = response.bytes().await.unwrap();
+    let body =
+        tokio::time::timeout(PATIENCE, response.bytes()).await.expect("a whole answer in time").unwrap();
     let json = match status {
         StatusCode::OK if headers["content-type"] != "application/json" => Value::Null,
         _ => {
