@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{bus, http, mongo, outbox, store, tenants, wire};
+use crate::{bus, http, mongo, outbox, push, store, tenants, wire};
 use std::path::PathBuf;
 
 /// The help text.
@@ -12,6 +12,7 @@ usage: cargo xtask bench bus   [--json] [--quick] [PART...]
        cargo xtask bench outbox [--json] [--quick] [--dir DIR] [PART...]
        cargo xtask bench tenants [--json] [--quick] [--dir DIR] [PART...]
        cargo xtask bench http  [--json] [--quick] [--dir DIR] [PART...]
+       cargo xtask bench push [--json] [--quick]
 
 Without a PART, all of them.
 
@@ -72,6 +73,8 @@ http: the HTTP side of a hub in a process of its own, on the embedded store.
   events     one publisher to 100 readers of /events, beside as many WebSockets
   viewers    what a scrape every 5 s and 100 readers of /events add at 2,000 events/s
 
+push: a push subscription with 64 requests under way, beside a bare HTTP client that sends as many to the same endpoint.
+
   --json     one line of JSON per figure
   --quick    a tenth of the events: does it run, and roughly how fast
   --full     reopen with ten million events too
@@ -98,6 +101,8 @@ pub enum Command {
     TenantsServer(String, usize),
     /// The benchmark of HTTP.
     Http(Options<http::Part>),
+    /// The benchmark of push subscriptions.
+    Push(Options<push::Part>),
     /// The hub that clients connect to: on a directory, or on a MongoDB.
     Server(String),
     /// A process that the benchmark of the store starts, to kill it.
@@ -172,6 +177,13 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             }
             options.map(Command::Http)
         }
+        Some("push") => {
+            let options = options(words, push::Part::parse)?;
+            if let Some(Options { full: true, .. } | Options { dir: Some(_), .. }) = &options {
+                return Err("--full and --dir are for `store`".into());
+            }
+            options.map(Command::Push)
+        }
         Some(tenants::SERVER) => {
             let arguments = words.next().zip(words.next().and_then(|topics| topics.parse().ok()));
             let (data, topics) =
@@ -187,7 +199,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
         Some("--help" | "-h") => None,
         Some(other) => {
             return Err(format!(
-                "no benchmark `{other}`; there is: bus, store, wire, mongo, outbox, tenants, http"
+                "no benchmark `{other}`; there is: bus, store, wire, mongo, outbox, tenants, http, push"
             ));
         }
         None => return Err("which benchmark?".into()),

@@ -3,6 +3,7 @@
 //! | to know about | look at |
 //! | --- | --- |
 //! | which paths there are, what every answer carries | here |
+//! | parameters, bodies and answers of every path; `/openapi.json` | `api`, `openapi` |
 //! | who asks, and what that one may do | `auth` |
 //! | what the audit log has of a request | `audit` |
 //! | how a refusal looks | `error` |
@@ -30,6 +31,7 @@
 //! The order of checks is the same everywhere: who (401), the request's shape (400), may it (403), is it there (404). So a
 //! stranger learns of no topic that it may not see. `docs/http.md` has every request with its answer.
 
+mod api;
 mod audit;
 mod auth;
 mod body;
@@ -48,6 +50,7 @@ mod hubs;
 mod jobs;
 mod latest;
 mod metrics;
+mod openapi;
 mod outbox;
 mod page;
 mod position;
@@ -69,11 +72,12 @@ pub(crate) use dlq::Outcome;
 pub use waiting::Waiting;
 
 use crate::{Hub, gateway};
+use api::Api;
 use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::Response;
-use axum::routing::{any, get, post};
+use axum::routing::{any, delete, get, post, put};
 use error::Failure;
 use tower_http::compression::CompressionLayer;
 
@@ -81,47 +85,52 @@ impl Hub {
     /// The HTTP side: publish, read, groups, health, metrics, and the gateway at `/ws`.
     pub fn ops(&self) -> Router {
         // Pages and lists can be long. What is safe to compress, and for whom: see `compression`.
-        let compressed = Router::new()
-            .route("/replay", get(replay::replay))
-            .route("/latest-by-key", get(latest::latest_by_key))
-            .route("/topics", get(topics::topics).delete(topics::delete))
-            .route("/groups", get(groups::groups).delete(groups::delete))
+        let compressed = Api::default()
+            .at(&api::REPLAY, get(replay::replay))
+            .at(&api::LATEST_BY_KEY, get(latest::latest_by_key))
+            .at(&api::TOPICS, get(topics::topics))
+            .at(&api::DELETE_TOPIC, delete(topics::delete))
+            .at(&api::GROUPS, get(groups::groups))
+            .at(&api::DELETE_GROUPS, delete(groups::delete))
             .layer(compression::compression())
             .layer(from_fn(compression::only_with_token));
-        Router::new()
+        let export =
+            get(export::export).layer(CompressionLayer::new()).layer(from_fn(compression::only_with_token));
+        Api::default()
             .merge(compressed)
-            .route("/publish/{topic}", post(publish::publish))
-            .route("/cursors", get(cursors::cursors))
-            .route("/lag", get(cursors::lag))
-            .route(
-                "/export",
-                get(export::export)
-                    .layer(CompressionLayer::new())
-                    .layer(from_fn(compression::only_with_token)),
-            )
+            .at(&api::PUBLISH, post(publish::publish))
+            .at(&api::CURSORS, get(cursors::cursors))
+            .at(&api::LAG, get(cursors::lag))
+            .at(&api::EXPORT, export)
             // Never compressed: events have to go out at once, and tickets are credentials.
-            .route("/events", get(events::events))
-            .route("/ticket", post(ticket::ticket))
-            .route("/ws", any(gateway::upgrade_at_ops))
-            .route("/groups/seek", post(seek::seek))
-            .route("/dlq", get(dlq::list).delete(dlq::delete))
-            .route("/dlq/show", get(dlq::show))
-            .route("/dlq/summary", get(dlq::summary))
-            .route("/dlq/replay", post(dlq::replay))
-            .route("/dlq/delete", post(dlq::discard))
-            .route("/jobs", get(jobs::jobs))
-            .route("/jobs/{id}", get(jobs::job).delete(jobs::cancel))
-            .route("/hubs", get(hubs::hubs))
-            .route("/quotas", get(quotas::quotas))
-            .route("/revoke", post(revoke::revoke))
-            .route("/outbox", get(outbox::outbox))
-            .route("/outbox/retry", post(outbox::retry))
-            .route("/push", get(push::list))
-            .route("/push/{name}", get(push::show).put(push::put).delete(push::delete))
-            .route("/push/{name}/resume", post(push::resume))
-            .route("/healthz", get(health::healthz))
-            .route("/readyz", get(health::readyz))
-            .route("/metrics", get(metrics::metrics))
+            .at(&api::EVENTS, get(events::events))
+            .at(&api::TICKET_ISSUED, post(ticket::ticket))
+            .at(&api::WS, any(gateway::upgrade_at_ops))
+            .at(&api::SEEK, post(seek::seek))
+            .at(&api::DLQ, get(dlq::list))
+            .at(&api::DELETE_DLQ, delete(dlq::delete))
+            .at(&api::DLQ_SHOW, get(dlq::show))
+            .at(&api::DLQ_SUMMARY, get(dlq::summary))
+            .at(&api::DLQ_REPLAY, post(dlq::replay))
+            .at(&api::DLQ_DELETE, post(dlq::discard))
+            .at(&api::JOBS, get(jobs::jobs))
+            .at(&api::JOB, get(jobs::job))
+            .at(&api::CANCEL_JOB, delete(jobs::cancel))
+            .at(&api::HUBS, get(hubs::hubs))
+            .at(&api::QUOTAS, get(quotas::quotas))
+            .at(&api::REVOKE, post(revoke::revoke))
+            .at(&api::OUTBOX, get(outbox::outbox))
+            .at(&api::OUTBOX_RETRY, post(outbox::retry))
+            .at(&api::PUSH_LIST, get(push::list))
+            .at(&api::PUSH, get(push::show))
+            .at(&api::PUT_PUSH, put(push::put))
+            .at(&api::DELETE_PUSH, delete(push::delete))
+            .at(&api::RESUME_PUSH, post(push::resume))
+            .at(&api::HEALTHZ, get(health::healthz))
+            .at(&api::READYZ, get(health::readyz))
+            .at(&api::METRICS, get(metrics::metrics))
+            .at(&api::OPENAPI, get(openapi::openapi))
+            .finish()
             .fallback(async || Failure::no_such_path())
             .method_not_allowed_fallback(async || Failure::no_such_method())
             .layer(from_fn_with_state(self.clone(), cors::cors))
