@@ -24,6 +24,8 @@ mod latest;
 mod lists;
 #[path = "http/matrix.rs"]
 mod matrix;
+#[path = "http/openapi.rs"]
+mod openapi;
 #[path = "http/publish.rs"]
 mod publish;
 #[path = "http/refused.rs"]
