@@ -2,6 +2,9 @@
 
 use super::sse::Reader;
 use super::world::{STATIC, World, read};
+use axum::body::Body;
+use axum::http::Request;
+use futures_util::StreamExt;
 use hub_core::testkit::Fault;
 use hub_core::{Config, Position};
 use hub_server::Settings;
@@ -10,6 +13,7 @@ use hub_server::auth::Revoked;
 use hub_server::limits::{Limits, SubjectQuota};
 use serde_json::json;
 use std::time::{Duration, Instant};
+use tower::ServiceExt;
 
 #[tokio::test]
 async fn a_reader_gets_what_is_published_from_then_on_as_it_is() {
@@ -310,4 +314,24 @@ async fn many_events_share_a_chunk() {
         frames += chunk.windows(2).filter(|pair| pair == b"\n\n").count();
     }
     assert!(chunks < 100, "{chunks} chunks for 2,000 events");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_without_events_sends_a_comment_every_fifteen_seconds() {
+    let world = World::new().await;
+    world.fill("t", 1).await;
+    // Without a socket: time does not wait for those.
+    let request =
+        Request::get("/events?topic=t&from=earliest").header("authorization", format!("Bearer {STATIC}"));
+    let answer = world.hub.ops().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let mut chunks = answer.into_body().into_data_stream();
+    let mut next = async || String::from_utf8(chunks.next().await.unwrap().unwrap().to_vec()).unwrap();
+    assert!(next().await.starts_with("retry: "));
+    assert!(next().await.starts_with("id: 1\ndata: {"));
+    for _ in 0..3 {
+        let before = tokio::time::Instant::now();
+        assert_eq!(next().await, ":\n\n");
+        let after = before.elapsed().as_secs_f64();
+        assert!((14.9..15.2).contains(&after), "{after}");
+    }
 }
