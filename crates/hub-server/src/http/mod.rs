@@ -15,6 +15,9 @@
 //! | `/export` | `export` |
 //! | `/dlq…` | `dlq` |
 //! | `/jobs…` | `jobs` |
+//! | `/event` | `event` |
+//! | `/stats`, the rates in lists | `stats` |
+//! | `/groups/detail` | `group_detail` |
 //! | `/hubs` | `hubs` |
 //! | `/quotas`, `/revoke` | `quotas`, `revoke` |
 //! | `/outbox`, `/outbox/retry` | `outbox` |
@@ -31,7 +34,9 @@ mod cloudevent;
 mod cursors;
 mod dlq;
 mod error;
+mod event;
 mod export;
+mod group_detail;
 mod groups;
 mod headers;
 mod health;
@@ -46,6 +51,7 @@ mod quotas;
 mod revoke;
 mod rfc3339;
 mod seek;
+mod stats;
 mod topics;
 mod visible;
 mod waiting;
@@ -67,6 +73,7 @@ impl Hub {
     ///
     /// It has no CORS headers on purpose: a web page of another origin cannot read its answers.
     pub fn ops(&self) -> Router {
+        self.sample_rates();
         Router::new()
             .route("/publish/{topic}", post(publish::publish))
             .route("/cursors", get(cursors::cursors))
@@ -76,6 +83,9 @@ impl Hub {
             .route("/topics", get(topics::topics).delete(topics::delete))
             .route("/groups", get(groups::groups).delete(groups::delete))
             .route("/groups/seek", post(seek::seek))
+            .route("/groups/detail", get(group_detail::detail))
+            .route("/event", get(event::event))
+            .route("/stats", get(stats::stats))
             .route("/dlq", get(dlq::list).delete(dlq::delete))
             .route("/dlq/show", get(dlq::show))
             .route("/dlq/summary", get(dlq::summary))

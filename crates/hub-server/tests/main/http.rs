@@ -8,6 +8,8 @@ mod deletion;
 mod dlq;
 #[path = "http/docs.rs"]
 mod docs;
+#[path = "http/event.rs"]
+mod event;
 #[path = "http/export.rs"]
 mod export;
 #[path = "http/groups.rs"]
@@ -22,6 +24,8 @@ mod publish;
 mod refused;
 #[path = "http/rights.rs"]
 mod rights;
+#[path = "http/stats.rs"]
+mod stats;
 #[path = "http/waiting.rs"]
 mod waiting;
 #[path = "http/world.rs"]

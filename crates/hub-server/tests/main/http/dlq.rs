@@ -71,9 +71,8 @@ async fn a_letter_tells_what_failed_where_and_why() {
         })
     );
     assert_eq!(list(&world, "topic=dlq.t").await, found, "the dead-letter topic names it as well");
-    let text = async |path: String| {
-        world.request("GET", &path, STATIC).send().await.unwrap().text().await.unwrap()
-    };
+    let text =
+        async |path: String| world.request("GET", &path, STATIC).send().await.unwrap().text().await.unwrap();
     let raw = r#"{"n":0,"big":9007199254740993}"#;
     let page = text("/dlq?topic=t&payload=1".into()).await;
     assert!(page.contains(&format!("\"payload\":{raw}")), "{page}");
