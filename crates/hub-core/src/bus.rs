@@ -1,6 +1,7 @@
 //! The bus: the handle a program holds.
 
 mod letters;
+mod looking;
 mod tenants;
 
 use crate::Millis;
@@ -177,6 +178,7 @@ fn start(engine: &Arc<Engine>) {
         clock: engine.clock.clone(),
         tails: engine.tails.clone(),
         metrics: engine.metrics.clone(),
+        rates: engine.rates.clone(),
         is_shared: engine.cluster.is_some(),
         comparer: Comparer::new(engine.runtime.clone()),
     });

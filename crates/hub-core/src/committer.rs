@@ -27,6 +27,7 @@ use topics_in_flight::MAX_TOPICS;
 use crate::Millis;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
+use crate::rates::Rates;
 use crate::store::{
     Appended, Bounds, Commit, Committed, Durability, EventStore, Record, StoreError, StoreResult,
 };
@@ -186,6 +187,7 @@ pub(crate) struct Target {
     pub clock: Arc<dyn Clock>,
     pub tails: Arc<TailBudget>,
     pub metrics: Arc<Metrics>,
+    pub rates: Arc<Rates>,
     /// Others commit to the same store.
     pub is_shared: bool,
     pub comparer: Comparer,
@@ -787,6 +789,10 @@ fn admit(events: Vec<StoreResult<Appended>>, topics: &[Arc<Topic>], target: &Tar
     let mut waiters = Vec::new();
     for (topic, events) in runs {
         topic.metrics.published.inc_by(events.len() as u64);
+        if target.rates.is_on() {
+            let bytes: usize = events.iter().map(|event| event.json().len()).sum();
+            target.rates.published(topic, events.len() as u64, bytes as u64);
+        }
         if topic.is_removed() {
             doubtful.insert(topic.name.clone(), topic.clone());
         }

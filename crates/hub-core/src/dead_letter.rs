@@ -3,7 +3,7 @@
 use crate::Millis;
 use crate::derived::Record;
 use crate::group::dispatch::Burial;
-use hub_proto::{Derivation, Event, GroupName, Payload, json};
+use hub_proto::{Derivation, Event, EventId, GroupName, Payload, json};
 use std::io::Write;
 
 /// An event that failed too often, and for whom.
@@ -13,6 +13,18 @@ pub(crate) struct Letter<'a> {
     pub born: u64,
     pub burial: &'a Burial,
     pub event: &'a Event,
+}
+
+/// What the id of a letter is derived from: the same for the same failure of the same event.
+fn id_parts(topic: &str, group: &str, born: u64, epoch: u64, seq: u64) -> Vec<Vec<u8>> {
+    let names = [b"dlq".to_vec(), topic.as_bytes().to_vec(), group.as_bytes().to_vec()];
+    names.into_iter().chain([born, epoch, seq].map(|number| number.to_be_bytes().to_vec())).collect()
+}
+
+/// The id of the letter that a group writes, or wrote, when it gives an event up.
+pub(crate) fn id_of(topic: &str, group: &str, born: u64, epoch: u64, seq: u64) -> EventId {
+    let parts = id_parts(topic, group, born, epoch, seq);
+    EventId::derived(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
 impl Letter<'_> {
@@ -30,14 +42,12 @@ impl Letter<'_> {
         json.extend_from_slice(b",\"err\":");
         json::write_str(&mut json, &burial.err);
         write!(json, ",\"ts\":{now},\"attempts\":{}}}", burial.attempts).expect("a Vec takes every write");
-        let numbers = [self.born, burial.epoch, burial.seq].map(|number| number.to_be_bytes().to_vec());
-        let names = [b"dlq".to_vec(), event.topic().as_bytes().to_vec(), group.as_bytes().to_vec()];
         Record {
             topic: event.topic().dead_letter(),
             how: Derivation::DeadLetters,
             key: event.key().cloned(),
             payload: Payload::stored(json).expect("made of valid parts"),
-            id_parts: names.into_iter().chain(numbers).collect(),
+            id_parts: id_parts(event.topic(), group, self.born, burial.epoch, burial.seq),
         }
     }
 }

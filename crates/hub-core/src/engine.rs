@@ -15,6 +15,7 @@ use crate::group::dispatch::MemberId;
 use crate::metrics::{LabelOwner, Metrics};
 use crate::position::refused;
 use crate::quota::{Made, Quota, Quotas};
+use crate::rates::Rates;
 use crate::saver::Saver;
 use crate::store::{Bounds, EventStore, Image, Record};
 use crate::supervise::Supervisor;
@@ -36,6 +37,7 @@ pub(crate) struct Engine {
     pub clock: Arc<dyn Clock>,
     pub config: Config,
     pub metrics: Arc<Metrics>,
+    pub rates: Arc<Rates>,
     pub quotas: Quotas,
     pub notes: Notes,
     pub deletions: Deletions,
@@ -113,6 +115,7 @@ impl Engine {
             store,
             clock,
             metrics: Arc::new(metrics),
+            rates: Arc::default(),
             quotas: Quotas::default(),
             notes: Notes::default(),
             deletions: Deletions::default(),
@@ -394,6 +397,7 @@ impl Engine {
             groups.remove(&group.name);
         }
         self.metrics.forget_group(&group.metrics);
+        self.rates.forget_group(&group.topic.name, &group.name);
         self.uncount_group();
         self.quotas.remove_group(&group.topic.name, group.maker.as_ref());
         true
@@ -433,6 +437,7 @@ impl Engine {
                 self.uncount_group();
                 self.quotas.remove_group(&topic.name, group.maker.as_ref());
                 self.metrics.forget_group(&group.metrics);
+                self.rates.forget_group(&topic.name, &group.name);
             }
             if is_users(&topic.name) {
                 self.user_topics.fetch_sub(1, Relaxed);
@@ -444,6 +449,7 @@ impl Engine {
                 }
             }
             self.metrics.forget_topic(&topic.name);
+            self.rates.forget_topic(&topic.name);
             topic.set_removed()
         });
         waiters.into_iter().for_each(Waiter::wake);

@@ -38,6 +38,7 @@ pub mod outbox;
 mod position;
 mod publish;
 mod quota;
+mod rates;
 mod saver;
 mod snapshot;
 pub mod store;
@@ -57,8 +58,9 @@ pub use committer::{Receipt, Sent};
 pub use config::{Config, TopicDurability, TopicSettings};
 pub use deletion::DeletedTopic;
 pub use group::delivery::Delivery;
+pub use group::look::{EventInGroup, EventState, GroupDetail, KeyBlock, MemberStatus, RecentFailure};
 pub use group::options::{Filter, GroupOptions, GroupRequest, Ordering};
-pub use group::status::{GroupStatus, Reason};
+pub use group::status::{GroupStatus, Oldest, Reason};
 pub use hub_proto::{
     Code, Error, Event, EventId, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, PublishOptions,
     Result, TopicName, limits,
@@ -70,6 +72,7 @@ pub use position::{Cursor, Position};
 pub use prometheus_client;
 pub use publish::{Publish, Publishing};
 pub use quota::{Quota, QuotaOf, QuotaUse};
+pub use rates::{GroupSample, MeasuredRates, Quantiles, Range, Rated, TopicSample};
 pub use store::memory::MemoryStore;
 pub use store::{Durability, Health, StoreError};
 pub use subscribe::{ById, Handed, Running, Subscribe, SubscribeGroup, Subscription, Watch, Watched};

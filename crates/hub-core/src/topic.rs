@@ -3,6 +3,7 @@
 use crate::config::{TopicDurability, TopicSettings};
 use crate::group::Group;
 use crate::metrics::TopicMetrics;
+use crate::rates::TopicCounters;
 use crate::store::{Bounds, ReadLimit};
 use hub_proto::{Event, GroupName, TopicName};
 use parking_lot::{Mutex, RwLock};
@@ -20,6 +21,7 @@ pub(crate) struct Topic {
     /// The one setting that every publish asks for, so it is asked without a lock.
     relaxed: AtomicBool,
     pub metrics: TopicMetrics,
+    pub activity: TopicCounters,
     pub groups: RwLock<BTreeMap<GroupName, Arc<Group>>>,
     tail: Mutex<Tail>,
     /// A quota of its bytes is used up.
@@ -116,6 +118,7 @@ impl Topic {
             settings,
             relaxed,
             metrics,
+            activity: TopicCounters::default(),
             groups,
             tail: Mutex::new(tail),
             full: AtomicBool::new(false),

@@ -32,6 +32,8 @@ const HAND_OVER: Duration = Duration::from_millis(10);
 const TIDY: Duration = Duration::from_secs(10 * 60);
 /// How long to wait before the store is asked again for what others have revoked.
 const RETRY: Duration = Duration::from_millis(250);
+/// How often rates are sampled.
+const SAMPLE: Duration = Duration::from_secs(1);
 
 /// A running hub: the bus, who may use it, and how much. Clones are handles to the same.
 #[derive(Clone)]
@@ -44,6 +46,7 @@ struct Inner {
     auth: Authenticator,
     revocations: Revocations,
     following: OnceLock<()>,
+    sampling: OnceLock<()>,
     settings: watch::Sender<Arc<Settings>>,
     buckets: Arc<Buckets>,
     registry: Registry,
@@ -152,6 +155,7 @@ impl HubBuilder {
                 auth: self.auth,
                 revocations,
                 following: OnceLock::new(),
+                sampling: OnceLock::new(),
                 buckets,
                 settings,
                 registry: self.registry,
@@ -324,6 +328,31 @@ impl Hub {
                 () = draining.cancelled() => {}
                 () = ended.cancelled() => {}
                 () = follow => {}
+            }
+        });
+    }
+
+    /// Samples the rates of topics and groups once a second, for all who look at them. Needs a runtime; once is enough.
+    pub(crate) fn sample_rates(&self) {
+        if tokio::runtime::Handle::try_current().is_err() || self.inner.sampling.set(()).is_err() {
+            return;
+        }
+        // It keeps no hub alive.
+        let (hub, ended) = (Arc::downgrade(&self.inner), self.inner.ended.clone());
+        let sample = async move {
+            let mut seconds = tokio::time::interval(SAMPLE);
+            // A sample says what was done since the one before, however long that is.
+            seconds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                seconds.tick().await;
+                let Some(inner) = hub.upgrade() else { return };
+                inner.bus.sample_rates();
+            }
+        };
+        tokio::spawn(async move {
+            tokio::select! {
+                () = ended.cancelled() => {}
+                () = sample => {}
             }
         });
     }

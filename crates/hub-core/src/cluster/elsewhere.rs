@@ -3,7 +3,7 @@
 use super::Cluster;
 use crate::engine::Engine;
 use crate::group::options::GroupOptions;
-use crate::group::status::{GroupStatus, Reason};
+use crate::group::status::{GroupStatus, Oldest, Reason};
 use crate::store::{HubId, HubInfo, StoreResult, StoredGroup};
 use hub_proto::TopicName;
 use std::collections::HashMap;
@@ -51,6 +51,8 @@ impl Cluster {
                 parked: 0,
                 members: 0,
                 reason: Some(reason),
+                since: record.idle_since,
+                oldest: (state.floor < last).then_some(Oldest { seq: state.floor + 1, age: None }),
             };
             Some(Elsewhere { status, options: record.options, owner })
         };

@@ -85,6 +85,19 @@ pub(crate) struct Burial {
     pub err: Box<str>,
 }
 
+/// The last failures that are kept of a group, and how much of each reason.
+const RECENT_FAILURES: usize = 10;
+const RECENT_REASON_BYTES: usize = 200;
+
+/// A delivery that failed.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub seq: u64,
+    pub attempt: u32,
+    pub at: Millis,
+    pub reason: Box<str>,
+}
+
 /// When a returned event may go out again.
 #[derive(Clone, Copy)]
 enum Again {
@@ -113,6 +126,8 @@ pub(crate) struct Dispatcher {
     dying: VecDeque<u64>,
     /// The last failure of events that had one.
     errors: HashMap<u64, Box<str>, RandomState>,
+    /// The last failures, oldest first.
+    recent: VecDeque<Failure>,
 }
 
 impl Dispatcher {
@@ -134,6 +149,7 @@ impl Dispatcher {
             rotation: VecDeque::new(),
             dying: VecDeque::new(),
             errors: HashMap::default(),
+            recent: VecDeque::new(),
         };
         this.skip_restored();
         this
@@ -208,6 +224,40 @@ impl Dispatcher {
 
     pub fn all_paused(&self) -> bool {
         self.members.values().all(|member| member.paused)
+    }
+
+    /// The oldest event that is not settled, as far as the log was looked at.
+    pub fn oldest_unsettled(&self) -> Option<u64> {
+        self.window.first()
+    }
+
+    /// The last failures, oldest first.
+    pub(super) fn recent_failures(&self) -> impl Iterator<Item = &Failure> {
+        self.recent.iter()
+    }
+
+    /// Where an event stands, and how often it was delivered and has failed. `None`: it is settled.
+    pub(super) fn look(&self, seq: u64) -> Option<(State, Tries)> {
+        if seq > self.pos {
+            let tries = match seq <= self.restored.high {
+                true => self.restored.tries.get(&seq).copied().unwrap_or(Tries::ONCE),
+                false => Tries { attempts: 0, failures: 0 },
+            };
+            return (!self.restored.settled.contains(seq)).then_some((State::Ready, tries));
+        }
+        let entry = self.window.get(seq)?;
+        Some((entry.state, Tries { attempts: entry.attempts, failures: entry.failures }))
+    }
+
+    /// The event that the oldest event behind its key waits for.
+    pub(super) fn blocking(&self) -> Option<u64> {
+        let behind = self.window.iter().find(|entry| entry.state == State::Behind)?;
+        self.keys.line(behind.key?).next()
+    }
+
+    /// A member: how many events it holds, whether it is paused, its time to ack.
+    pub(super) fn member(&self, id: MemberId) -> Option<(usize, bool, Millis)> {
+        self.members.get(&id).map(|member| (member.leased, member.paused, member.ack_timeout))
     }
 
     // ---- members ----
@@ -688,7 +738,12 @@ impl Dispatcher {
         let Rules { max_attempts, bury, .. } = self.rules;
         let Some(entry) = self.window.get_mut(seq) else { return };
         entry.failures = entry.failures.saturating_add(1);
-        let given_up = entry.failures >= max_attempts;
+        let (given_up, attempt) = (entry.failures >= max_attempts, entry.attempts);
+        if self.recent.len() == RECENT_FAILURES {
+            self.recent.pop_front();
+        }
+        let reason = err[..err.floor_char_boundary(RECENT_REASON_BYTES)].into();
+        self.recent.push_back(Failure { seq, attempt, at: now, reason });
         if self.is_overtaken(seq) {
             return self.settle(seq);
         }

@@ -17,12 +17,18 @@ impl Group {
             return false;
         }
         self.mark(&mut inner);
+        let waited = self.engine.clock.wall().saturating_sub(event.committed());
+        self.count(&mut inner, |activity| {
+            activity.delivered += 1;
+            activity.redelivered += u64::from(lease.attempt > 1);
+            activity.latency.add(waited);
+        });
         drop(inner);
         self.metrics.delivered.inc();
         if lease.attempt > 1 {
             self.metrics.redelivered.inc();
         }
-        self.metrics.waited(self.engine.clock.wall().saturating_sub(event.committed()), 1);
+        self.metrics.waited(waited, 1);
         true
     }
 
@@ -35,10 +41,15 @@ impl Group {
         self.locked(|inner| {
             self.check_owned(inner)?;
             let acked = inner.disp.ack(lease).ok_or_else(|| self.not_held(lease))?;
-            if let Some(taken) = acked.taken {
-                self.metrics.handled(self.engine.clock.steady().saturating_sub(taken));
+            let took = acked.taken.map(|taken| self.engine.clock.steady().saturating_sub(taken));
+            if let Some(took) = took {
+                self.metrics.handled(took);
             }
             self.metrics.acked.inc();
+            self.count(inner, |activity| {
+                activity.acked += 1;
+                took.into_iter().for_each(|took| activity.handler.add(took));
+            });
             self.settled(inner, lease.member);
             Ok(())
         })
@@ -51,6 +62,7 @@ impl Group {
             let reason = shorten(reason, limits::REASON_BYTES);
             inner.disp.nack(lease, delay, reason, now).ok_or_else(|| self.not_held(lease))?;
             self.metrics.nacked.inc();
+            self.count(inner, |activity| activity.nacked += 1);
             if inner.disp.has_burials() {
                 self.ensure_task(inner);
                 self.wake.notify_one();

@@ -25,6 +25,8 @@ use std::task::{Context, Poll, Waker};
 pub(crate) struct Mailbox {
     max_in_flight: usize,
     max_bytes: usize,
+    /// Whom the consumer counts for.
+    subject: Option<Arc<str>>,
     /// Leased and not settled, over all groups.
     outstanding: AtomicUsize,
     queued: AtomicUsize,
@@ -54,6 +56,7 @@ impl Mailbox {
         Self {
             max_in_flight,
             max_bytes,
+            subject: None,
             outstanding: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),
             queued_bytes: AtomicUsize::new(0),
@@ -72,6 +75,15 @@ impl Mailbox {
     /// Why the member takes nothing, or little, if it said so.
     pub fn reason(&self) -> Option<Reason> {
         *self.reason.lock()
+    }
+
+    /// For a consumer of a subject.
+    pub fn of_subject(self, subject: Option<Arc<str>>) -> Self {
+        Self { subject, ..self }
+    }
+
+    pub fn subject(&self) -> Option<&Arc<str>> {
+        self.subject.as_ref()
     }
 
     /// Whether one more event may come. An expired lease leaves its event in the queue, hence both counts.

@@ -10,6 +10,7 @@ pub(crate) mod delivery;
 pub(crate) mod dispatch;
 mod keys;
 mod lease;
+pub(crate) mod look;
 pub(crate) mod mailbox;
 pub mod options;
 mod pump;
@@ -31,6 +32,7 @@ use crate::Millis;
 use crate::cluster::Tenure;
 use crate::engine::Engine;
 use crate::metrics::{GroupMetrics, LabelOwner};
+use crate::rates::Activity;
 use crate::store::{GroupRecord, Record, StoredGroup};
 use crate::topic::Topic;
 use hub_proto::{Error, Event, GroupName, Result};
@@ -100,6 +102,10 @@ struct Inner {
     gated: bool,
     /// Mailboxes that got room while their consumer waits: whoever unlocks the group feeds them.
     freed: Vec<Arc<Mailbox>>,
+    /// When something was delivered last, or the group came to this hub.
+    delivered_at: Millis,
+    /// What was done since the last sample, if somebody takes samples.
+    activity: Option<Box<Activity>>,
 }
 
 impl Group {
@@ -111,6 +117,7 @@ impl Group {
         let maker = engine.quotas.maker_of_group(&record);
         let owner = LabelOwner::of(maker.as_ref());
         let metrics = engine.metrics.group(&topic.name, &topic.metrics, &name, &owner);
+        let delivered_at = engine.clock.steady();
         let inner = Inner {
             record,
             disp: Dispatcher::restore(state.clone(), rules),
@@ -137,6 +144,8 @@ impl Group {
             adopted: BTreeMap::new(),
             gated: false,
             freed: Vec::new(),
+            delivered_at,
+            activity: None,
         };
         let group = Arc::new(Self {
             topic,
@@ -311,6 +320,26 @@ impl Group {
         inner.record.driven = false;
         inner.record_dirty = true;
         self.mark(&mut inner);
+    }
+
+    /// Counts what was done, for rates.
+    fn count(self: &Arc<Self>, inner: &mut Inner, add: impl FnOnce(&mut Activity)) {
+        if inner.activity.is_none() && self.engine.rates.is_on() && self.engine.rates.wake_group(self) {
+            inner.activity = Some(Box::default());
+        }
+        if let Some(activity) = &mut inner.activity {
+            add(activity);
+        }
+    }
+
+    /// What was done since it was asked last.
+    pub fn take_activity(&self) -> Activity {
+        self.inner.lock().activity.as_deref_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Nothing is counted until something is done.
+    pub fn sleep_activity(&self) {
+        self.inner.lock().activity = None;
     }
 
     /// Makes sure that the saver comes by.

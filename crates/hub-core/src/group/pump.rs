@@ -198,6 +198,7 @@ impl Group {
             return false;
         }
         let lease = inner.disp.lease(seq, member, now);
+        inner.delivered_at = now;
         if slot.staged.is_empty() {
             inner.touched.push(member);
         }

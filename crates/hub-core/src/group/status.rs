@@ -1,6 +1,7 @@
 //! How a group is doing, in words and numbers.
 
 use super::Group;
+use crate::Millis;
 use hub_proto::{GroupName, TopicName};
 
 /// Why a group delivers nothing at the moment.
@@ -34,6 +35,21 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason there is.
+    pub const ALL: [Self; 11] = [
+        Self::NoMembers,
+        Self::Paused,
+        Self::WindowFull,
+        Self::Backoff,
+        Self::CaughtUp,
+        Self::ParkedFull,
+        Self::StoreUnavailable,
+        Self::KeyBlocked,
+        Self::RateLimited,
+        Self::TakingOver,
+        Self::Elsewhere,
+    ];
+
     /// The word on the wire and in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,6 +67,15 @@ impl Reason {
             Self::EndpointFailing => "endpoint_failing",
         }
     }
+}
+
+/// The oldest event that a group has not settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Oldest {
+    /// Its seq. There may be a hole in its place.
+    pub seq: u64,
+    /// How long ago it was committed, if it is in memory.
+    pub age: Option<Millis>,
 }
 
 /// A look at one group.
@@ -74,12 +99,17 @@ pub struct GroupStatus {
     pub members: usize,
     /// Why nothing is being delivered; `None` while something is.
     pub reason: Option<Reason>,
+    /// Since when nothing was delivered, by the wall clock; `None` while something is, and for a group that another hub serves.
+    pub since: Option<Millis>,
+    /// The oldest event that is not settled.
+    pub oldest: Option<Oldest>,
 }
 
 impl Group {
     /// Looks at the group.
     pub fn status(&self) -> GroupStatus {
         let last = self.topic.last();
+        let wall = self.engine.clock.wall();
         let inner = self.inner.lock();
         let disp = &inner.disp;
         let now = self.engine.clock.steady();
@@ -109,6 +139,17 @@ impl Group {
         } else {
             Some(Reason::CaughtUp)
         };
+        let delivered = wall.saturating_sub(now.saturating_sub(inner.delivered_at));
+        let since = match reason {
+            None => None,
+            Some(Reason::NoMembers) => Some(inner.record.idle_since.unwrap_or(delivered)),
+            Some(_) => Some(delivered),
+        };
+        let oldest = disp.oldest_unsettled().or_else(|| (disp.pos() < last).then(|| disp.pos() + 1));
+        let oldest = oldest.map(|seq| {
+            let event = self.topic.get(seq);
+            Oldest { seq, age: event.map(|event| wall.saturating_sub(event.committed())) }
+        });
         GroupStatus {
             topic: self.topic.name.clone(),
             group: self.name.clone(),
@@ -119,6 +160,8 @@ impl Group {
             parked: disp.parked(),
             members: inner.members.len(),
             reason,
+            since,
+            oldest,
         }
     }
 }

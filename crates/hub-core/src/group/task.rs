@@ -249,12 +249,13 @@ impl Group {
             .map(|(burial, event)| dead_letter::Letter { group: &self.name, born, burial, event }.record(now))
             .collect();
         let results = derived::write(&self.engine, &records).await;
-        let mut failed = None;
+        let (mut failed, mut deadlettered) = (None, 0);
         for ((burial, _), result) in letters.into_iter().zip(results) {
             match result {
                 Ok(how) => {
                     if how == derived::Written::Now {
                         self.metrics.deadlettered.inc();
+                        deadlettered += 1;
                     }
                     written.push(burial);
                 }
@@ -263,6 +264,9 @@ impl Group {
         }
         self.heard("writing a dead letter", failed.as_ref());
         let mut inner = self.inner.lock();
+        if deadlettered > 0 {
+            self.count(&mut inner, |activity| activity.deadlettered += deadlettered);
+        }
         for burial in written {
             inner.disp.buried(burial.epoch, burial.seq);
         }

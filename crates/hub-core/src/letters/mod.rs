@@ -15,7 +15,7 @@ mod read;
 mod replay;
 
 pub(crate) use marks::forget as forget_marks;
-pub(crate) use read::{find, page};
+pub(crate) use read::{find, find_any, page};
 pub use replay::{Replay, Replayed};
 pub(crate) use replay::{discard, id_of_replay, replay};
 
@@ -139,6 +139,11 @@ impl DeadLetter {
     /// When it was replayed last.
     pub fn replayed(&self) -> Option<Millis> {
         self.mark.replayed
+    }
+
+    /// When it was discarded, if it was.
+    pub fn discarded(&self) -> Option<Millis> {
+        self.mark.discarded
     }
 
     /// The id of the record that a round of replaying made, or makes.

@@ -116,6 +116,13 @@ pub(crate) async fn find(engine: &Engine, topic: &TopicName, id: EventId) -> Res
     Ok(marked(engine, &LetterFilter::default(), found).await?.pop())
 }
 
+/// The same, also if it was discarded.
+pub(crate) async fn find_any(engine: &Engine, topic: &TopicName, id: EventId) -> Result<Option<DeadLetter>> {
+    let Some(letter) = record(engine, topic, id).await? else { return Ok(None) };
+    let mark = marks::of(engine, &[(&letter.topic, letter.seq())]).await?.pop().unwrap_or_default();
+    Ok(Some(DeadLetter { mark, ..letter }))
+}
+
 async fn record(engine: &Engine, topic: &TopicName, id: EventId) -> Result<Option<DeadLetter>> {
     let (name, store) = (topic.dead_letter(), &engine.store);
     let Some(seq) = store.seq_of(&name, id).await.map_err(refused)?.filter(|&seq| seq > 0) else {

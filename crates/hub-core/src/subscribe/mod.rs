@@ -307,7 +307,8 @@ impl SubscribeGroup {
             Some(luggage) => luggage::unpack(&self.engine, &group, &mut stay, luggage).await?,
             None => BTreeMap::new(),
         };
-        let mailbox = Arc::new(Mailbox::new(self.member.max_in_flight, self.member.max_bytes));
+        let mailbox = Mailbox::new(self.member.max_in_flight, self.member.max_bytes);
+        let mailbox = Arc::new(mailbox.of_subject(self.subject.clone()));
         let id = self.engine.new_member();
         let joining = structure::Joining {
             engine: self.engine.clone(),

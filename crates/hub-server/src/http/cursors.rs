@@ -168,7 +168,10 @@ pub(super) fn exists(bus: &Bus, topic: &TopicName) -> Result<(), Failure> {
 }
 
 /// The groups of a topic that this hub does not serve.
-async fn elsewhere(bus: &Bus, topic: &TopicName) -> Result<BTreeMap<GroupName, GroupStatus>, Failure> {
+pub(super) async fn elsewhere(
+    bus: &Bus,
+    topic: &TopicName,
+) -> Result<BTreeMap<GroupName, GroupStatus>, Failure> {
     let groups = in_time(bus.elsewhere(std::slice::from_ref(topic))).await?;
     Ok(groups.into_iter().map(|group| (group.status.group.clone(), group.status)).collect())
 }
@@ -187,6 +190,6 @@ async fn saved(bus: &Bus, status: &GroupStatus) -> Result<Cursor, Failure> {
     })
 }
 
-fn no_such_group(topic: &TopicName, group: &GroupName) -> Failure {
+pub(super) fn no_such_group(topic: &TopicName, group: &GroupName) -> Failure {
     Failure::bad_request(format!("topic {topic} has no group {group}"))
 }

@@ -4,7 +4,7 @@ use super::audit::About;
 use super::auth::Caller;
 use super::cursors::exists;
 use super::error::{Answer, Failure, in_time, shown};
-use super::page::{self, Page};
+use super::page::{self, FILTERED, Page};
 use super::query::Params;
 use super::visible::Visible;
 use crate::Hub;
@@ -14,7 +14,7 @@ use crate::limits::Work;
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
-use hub_core::{Bus, Elsewhere, GroupOptions, GroupStatus};
+use hub_core::{Bus, Elsewhere, GroupOptions, GroupSample, GroupStatus, MeasuredRates, Oldest, Reason};
 use hub_proto::{Code, Error, GroupName, Pattern, TopicName};
 use serde::Serialize;
 use serde_json::json;
@@ -33,22 +33,61 @@ struct Entry {
     members: usize,
     /// Why nothing is delivered at the moment.
     reason: Option<&'static str>,
+    /// Since when nothing was delivered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<u64>,
+    /// The oldest event that is not settled.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "oldestUnsettled")]
+    oldest: Option<Unsettled>,
     options: GroupOptions,
     /// Of a group that another hub serves: where that is.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
+    /// What it does; of a group that this hub serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rates: Option<MeasuredRates<GroupSample>>,
+}
+
+/// An event that is not settled.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Unsettled {
+    seq: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age_ms: Option<u64>,
+}
+
+impl From<Oldest> for Unsettled {
+    fn from(Oldest { seq, age }: Oldest) -> Self {
+        Self { seq, age_ms: age }
+    }
 }
 
 impl Entry {
     /// `None` if the group was deleted meanwhile.
     fn of(bus: &Bus, topic: &TopicName, group: &GroupName) -> Option<Self> {
-        Some(Self::new(bus.group(topic, group)?, bus.group_options(topic, group)?, None))
+        let entry = Self::new(bus.group(topic, group)?, bus.group_options(topic, group)?, None);
+        let rates = Some(bus.group_rates(topic, group).unwrap_or_default());
+        Some(Self { rates, ..entry })
     }
 
     fn new(status: GroupStatus, options: GroupOptions, owner: Option<String>) -> Self {
-        let GroupStatus { topic, group, floor, last, lag, inflight, parked, members, reason } = status;
-        let reason = reason.map(|reason| reason.as_str());
-        Self { topic, group, floor, last, lag, inflight, parked, members, reason, options, owner }
+        Self {
+            topic: status.topic,
+            group: status.group,
+            floor: status.floor,
+            last: status.last,
+            lag: status.lag,
+            inflight: status.inflight,
+            parked: status.parked,
+            members: status.members,
+            reason: status.reason.map(|reason| reason.as_str()),
+            since: status.since,
+            oldest: status.oldest.map(Unsettled::from),
+            options,
+            owner,
+            rates: None,
+        }
     }
 }
 
@@ -61,8 +100,10 @@ struct Groups {
 }
 
 pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
-    let params = Params::read(query.as_deref(), &["topic", "after", "limit"])?;
+    let params = Params::read(query.as_deref(), &["topic", "q", "reason", "after", "limit"])?;
     let mut page = Page::of(&params)?;
+    let (text, reason) = (params.get("q"), reason(&params)?);
+    let is_filtered = text.is_some() || reason.is_some();
     // A slash is in no name of a topic or a group.
     let after = page.after.as_deref().map(|after| {
         let place = after.split_once('/').map(|(topic, group)| (topic.to_owned(), group.to_owned()));
@@ -91,7 +132,7 @@ pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     };
     let mut visible = Visible::from(&caller, after.as_ref().map(|(topic, _)| topic.as_str()), true);
     let mut entries: Vec<Entry> = Vec::new();
-    let mut next = None;
+    let (mut next, mut last) = (None, None);
     'page: loop {
         let topics = match only.take() {
             Some(topics) => topics,
@@ -115,17 +156,37 @@ pub(super) async fn groups(State(hub): State<Hub>, mut caller: Caller, RawQuery(
                 if !is_behind(topic, &group) || !caller.sees_group(topic, &group) {
                     continue;
                 }
-                if page.is_full(entries.len()) {
-                    next = entries.last().map(|last| format!("{}/{}", last.topic, last.group));
+                if page.is_full(entries.len()) || page.looked_at() >= FILTERED && is_filtered {
+                    next = last;
                     break 'page;
                 }
-                entries.extend(Entry::of(hub.bus(), topic, &group).or_else(|| others.remove(&group)));
+                last = Some(format!("{topic}/{group}"));
+                if text.is_some_and(|text| !topic.contains(text) && !group.contains(text)) {
+                    continue;
+                }
+                let entry = Entry::of(hub.bus(), topic, &group).or_else(|| others.remove(&group));
+                entries
+                    .extend(entry.filter(|entry| reason.is_none_or(|reason| entry.reason == Some(reason))));
             }
         }
     }
     caller.owe(Work { topics: visible.looked_at(), groups: page.looked_at(), bytes: 0 });
     let count = entries.len();
     page::answer(Groups { groups: entries, next }, count).await
+}
+
+/// The reason that groups are to have.
+fn reason(params: &Params) -> Result<Option<&'static str>, Failure> {
+    let Some(wanted) = params.get("reason") else { return Ok(None) };
+    let known = Reason::ALL.map(Reason::as_str);
+    match known.iter().find(|known| **known == wanted) {
+        Some(known) => Ok(Some(known)),
+        None => Err(Failure::bad_request(format!(
+            "reason is {}; it must be one of {}",
+            shown(wanted),
+            known.join(", ")
+        ))),
+    }
 }
 
 /// The groups on these topics that this hub does not serve, by topic and name. Where they are is for those who administrate them.

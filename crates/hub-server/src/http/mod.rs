@@ -21,6 +21,9 @@
 //! | pages of other origins, compression | `cors`, `compression` |
 //! | `/dlq…` | `dlq` |
 //! | `/jobs…` | `jobs` |
+//! | `/event` | `event` |
+//! | `/stats`, the rates in lists | `stats` |
+//! | `/groups/detail` | `group_detail` |
 //! | `/hubs` | `hubs` |
 //! | `/quotas`, `/revoke` | `quotas`, `revoke` |
 //! | `/push` | `push` |
@@ -40,9 +43,11 @@ mod cors;
 mod cursors;
 mod dlq;
 mod error;
+mod event;
 mod events;
 mod events_page;
 mod export;
+mod group_detail;
 mod groups;
 mod headers;
 mod health;
@@ -62,6 +67,7 @@ mod record;
 mod replay;
 mod revoke;
 mod seek;
+mod stats;
 mod stream;
 mod ticket;
 mod topics;
@@ -84,6 +90,7 @@ use tower_http::compression::CompressionLayer;
 impl Hub {
     /// The HTTP side: publish, read, groups, health, metrics, and the gateway at `/ws`.
     pub fn ops(&self) -> Router {
+        self.sample_rates();
         // Pages and lists can be long. What is safe to compress, and for whom: see `compression`.
         let compressed = Api::default()
             .at(&api::REPLAY, get(replay::replay))
@@ -107,6 +114,9 @@ impl Hub {
             .at(&api::TICKET_ISSUED, post(ticket::ticket))
             .at(&api::WS, any(gateway::upgrade_at_ops))
             .at(&api::SEEK, post(seek::seek))
+            .at(&api::GROUP_DETAIL, get(group_detail::detail))
+            .at(&api::EVENT, get(event::event))
+            .at(&api::STATS, get(stats::stats))
             .at(&api::DLQ, get(dlq::list))
             .at(&api::DELETE_DLQ, delete(dlq::delete))
             .at(&api::DLQ_SHOW, get(dlq::show))

@@ -25,6 +25,9 @@ pub(super) async fn answer(list: impl Serialize + Send + 'static, entries: usize
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
+/// Entries that are looked at for one page of a list that is filtered by their content.
+pub(super) const FILTERED: usize = 10_000;
+
 /// Which part of a list is asked for.
 #[derive(Debug)]
 pub(super) struct Page {

@@ -3,7 +3,7 @@
 use super::audit::About;
 use super::auth::Caller;
 use super::body;
-use super::cursors::exists;
+use super::cursors::{elsewhere, exists, no_such_group};
 use super::error::{Answer, Failure, in_time, shown};
 use super::query::Params;
 use crate::Hub;
@@ -26,6 +26,9 @@ struct Seek {
     topic: String,
     group: String,
     to: Value,
+    /// Says where the group would go, and leaves it where it is.
+    #[serde(default, rename = "dryRun")]
+    dry_run: bool,
 }
 
 pub(super) async fn seek(
@@ -38,22 +41,40 @@ pub(super) async fn seek(
     Params::read(query.as_deref(), &[])?;
     caller.take_one()?;
     let body = body::read(&headers, body, &hub.settings().limits).await?;
-    let (topic, group, to) = read(&body)?;
+    let (topic, group, to, is_dry) = read(&body)?;
     caller.administrate(Target::Topic(&topic), About { group: Some(&group), ..About::default() })?;
     exists(hub.bus(), &topic)?;
+    if is_dry {
+        return Ok(Json(in_time(look(&hub, &topic, &group, to)).await?).into_response());
+    }
     let seq = in_time(act(&hub, &group, &Act::Seek(topic.clone(), to))).await?;
     Ok(Json(json!({"topic": topic, "group": group, "seq": seq})).into_response())
 }
 
-fn read(body: &[u8]) -> Result<(TopicName, GroupName, Position), Failure> {
-    let asked: Seek = body::object(body, "{topic, group, to}")?;
+/// Where the group is, where it would go, and how many events lie between.
+async fn look(hub: &Hub, topic: &TopicName, group: &GroupName, to: Position) -> Result<Value, Failure> {
+    let from = match hub.bus().group(topic, group) {
+        Some(status) => status.floor,
+        None => {
+            let saved = elsewhere(hub.bus(), topic).await?.remove(group);
+            saved.ok_or_else(|| no_such_group(topic, group))?.floor
+        }
+    };
+    let to = hub.bus().resolve(topic, to).await?;
+    let events = from.abs_diff(to);
+    Ok(json!({"topic": topic, "group": group, "dryRun": true, "from": from, "to": to, "events": events}))
+}
+
+fn read(body: &[u8]) -> Result<(TopicName, GroupName, Position, bool), Failure> {
+    let asked: Seek = body::object(body, "{topic, group, to, dryRun?}")?;
     if asked.topic.contains('*') {
         return Err(Failure::bad_request(format!(
             "topic {} is a pattern; a group is placed on one topic at a time, /groups lists them",
             shown(&asked.topic)
         )));
     }
-    Ok((TopicName::readable(&asked.topic)?, GroupName::parse(&asked.group)?, position(&asked.to)?))
+    let (topic, group) = (TopicName::readable(&asked.topic)?, GroupName::parse(&asked.group)?);
+    Ok((topic, group, position(&asked.to)?, asked.dry_run))
 }
 
 fn position(to: &Value) -> Result<Position> {

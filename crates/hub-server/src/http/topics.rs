@@ -3,7 +3,7 @@
 use super::auth::Caller;
 use super::cursors::exists;
 use super::error::{Answer, in_time};
-use super::page::{self, Page};
+use super::page::{self, FILTERED, Page};
 use super::query::Params;
 use super::visible::Visible;
 use crate::Hub;
@@ -12,7 +12,7 @@ use crate::limits::Work;
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
-use hub_core::DeletedTopic;
+use hub_core::{DeletedTopic, MeasuredRates, TopicSample};
 use hub_proto::TopicName;
 use serde::Serialize;
 use serde_json::json;
@@ -31,6 +31,8 @@ struct Entry {
     last_committed: Option<u64>,
     /// Groups, of those that the token may see.
     groups: usize,
+    /// What is published to it through this hub.
+    rates: MeasuredRates<TopicSample>,
     /// The subject that made it; to those who may administrate it.
     #[serde(skip_serializing_if = "Option::is_none")]
     maker: Option<Arc<str>>,
@@ -45,23 +47,28 @@ struct Topics {
 }
 
 pub(super) async fn topics(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
-    let params = Params::read(query.as_deref(), &["after", "limit"])?;
+    let params = Params::read(query.as_deref(), &["q", "after", "limit"])?;
     let mut page = Page::of(&params)?;
+    let text = params.get("q");
     caller.take_one()?;
     let mut visible = Visible::from(&caller, page.after.as_deref(), false);
     let mut topics: Vec<Entry> = Vec::new();
-    let mut next = None;
+    let (mut next, mut last) = (None, None);
     'page: loop {
         let names = visible.next(hub.bus(), &caller).await;
         if names.is_empty() {
             break;
         }
         for name in names {
-            if page.is_full(topics.len()) {
-                next = topics.last().map(|last| last.name.clone());
+            if page.is_full(topics.len()) || page.looked_at() >= FILTERED && text.is_some() {
+                next = last.take();
                 break 'page;
             }
             page.look().await;
+            last = Some(name.clone());
+            if text.is_some_and(|text| !name.contains(text)) {
+                continue;
+            }
             let bounds = in_time(hub.bus().bounds(&name)).await?;
             let groups =
                 hub.bus().group_names(&name).iter().filter(|group| caller.sees_group(&name, group)).count();
@@ -72,6 +79,7 @@ pub(super) async fn topics(State(hub): State<Hub>, mut caller: Caller, RawQuery(
                 bytes: bounds.bytes,
                 last_committed: (bounds.last > 0).then_some(bounds.last_committed),
                 groups,
+                rates: hub.bus().topic_rates(&name).unwrap_or_default(),
                 maker: hub
                     .bus()
                     .maker_of(&name)

@@ -10,6 +10,8 @@ mod deletion;
 mod dlq;
 #[path = "http/docs.rs"]
 mod docs;
+#[path = "http/event.rs"]
+mod event;
 #[path = "http/events.rs"]
 mod events;
 #[path = "http/export.rs"]
@@ -36,6 +38,8 @@ mod replay;
 mod rights;
 #[path = "http/sse.rs"]
 mod sse;
+#[path = "http/stats.rs"]
+mod stats;
 #[path = "http/tickets.rs"]
 mod tickets;
 #[path = "http/waiting.rs"]

@@ -446,20 +446,6 @@ const OF_ERROR: Param = Param::new("err", Kind::Text, "Only those with exactly t
 const OF_TEXT: Param = Param::new("q", Kind::Text, "Only those whose error has this text.");
 const OF_KEY: Param = Param::new("key", Kind::Key, "Only those with this key.");
 
-fn letters() -> Value {
-    let letter = object(&[
-        ("id", text()),
-        ("topic", text()),
-        ("group", text()),
-        ("seq", count()),
-        ("originalId", text()),
-        ("err", text()),
-        ("attempts", count()),
-        ("ts", count()),
-    ]);
-    page("letters", letter)
-}
-
 pub static DLQ: Endpoint = get(
     "/dlq",
     "deadLetters",

@@ -70,7 +70,7 @@ pub(super) fn group(name: Option<&str>) -> Result<Option<GroupName>, Failure> {
 }
 
 /// Whether somebody may read the dead letters of a topic.
-pub(super) fn sees(caller: &Caller, topic: &TopicName) -> bool {
+pub(in super::super) fn sees(caller: &Caller, topic: &TopicName) -> bool {
     let letters = topic.dead_letter();
     let may = |action| caller.may(action, Target::Topic(&letters), None);
     may(Action::Subscribe) || may(Action::Admin)

@@ -127,3 +127,46 @@ async fn the_hubs_are_listed_with_the_one_that_answers() {
     }
     assert_eq!(hubs.iter().filter(|hub| hub["this"] == true).count(), 1);
 }
+
+#[tokio::test]
+async fn dead_letters_are_replayed_and_events_followed_through_any_hub() {
+    let (_cluster, owner, other) = pair().await;
+    let mut client = owner.client().await;
+    client.ok(subscribe("t", json!({"from": "earliest", "maxAttempts": 1, "maxInFlight": 1}))).await;
+    let first = event(&mut client).await;
+    let id = first["event"]["id"].clone();
+    client.ok(json!({"op": "NACK", "topic": "t", "group": "g", "id": id, "reason": "no"})).await;
+    until("the other hub has heard of the letters", || other.bus().has_topic("dlq.t")).await;
+    let (status, letters) = other.get("/dlq?topic=t").await;
+    assert_eq!((status, &letters["letters"][0]["err"]), (200, &json!("no")), "{letters}");
+
+    for replayed in [1, 0] {
+        let (status, answer) = other.ask("POST", "/dlq/replay", json!({"topic": "t"})).await;
+        assert_eq!((status, &answer["replayed"]), (200, &json!(replayed)), "{answer}");
+    }
+    for expected in 2..=11 {
+        let event = event(&mut client).await;
+        assert_eq!(seq(&event), expected);
+        assert_eq!(event["event"]["headers"]["x-hub-replay-of"] == id, expected == 11, "{event}");
+        client.ok(ack(&event)).await;
+    }
+    let (_, letters) = owner.get("/dlq?topic=t").await;
+    assert_eq!(letters["letters"][0]["replays"], 1, "the owner knows of it: {letters}");
+
+    owner.bus().flush().await.unwrap();
+    let (status, answer) = other.get("/event?topic=t&seq=1").await;
+    assert_eq!(status, 200, "{answer}");
+    let group = &answer["groups"][0];
+    assert_eq!((&group["state"], &group["saved"]), (&json!("dead_lettered"), &json!(true)), "{answer}");
+    assert_eq!(group["letter"]["replays"][0]["seq"], 11, "{answer}");
+    let (status, detail) = other.get("/groups/detail?topic=t&group=g").await;
+    assert_eq!((status, &detail["reason"]), (200, &json!("elsewhere")), "{detail}");
+    assert_eq!(detail["owner"], format!("ws://{}/", owner.address));
+    let dry = json!({"topic": "t", "group": "g", "to": "earliest", "dryRun": true});
+    let (status, dry) = other.ask("POST", "/groups/seek", dry).await;
+    assert_eq!(
+        (status, &dry["from"], &dry["to"], &dry["events"]),
+        (200, &json!(11), &json!(0), &json!(11)),
+        "{dry}"
+    );
+}

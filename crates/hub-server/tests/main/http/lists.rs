@@ -39,7 +39,7 @@ async fn a_topic_is_listed_with_its_extent() {
     assert_eq!(
         entry,
         &json!({"name": "t", "first": bounds.first, "last": 3, "events": 1, "bytes": bounds.bytes,
-            "lastCommitted": bounds.last_committed, "groups": 1})
+            "lastCommitted": bounds.last_committed, "groups": 1, "rates": entry["rates"]})
     );
     let entry = listed["topics"].as_array().unwrap().iter().find(|entry| entry["name"] == "empty").unwrap();
     assert_eq!(
@@ -100,12 +100,16 @@ async fn a_group_is_listed_with_how_it_is_doing() {
     assert_eq!((&entry["members"], &entry["options"]["maxAttempts"]), (&json!(1), &json!(7)));
     first.ack().unwrap();
     group.close();
+    let listed = world.get("/groups").await.ok();
+    let entry = &listed["groups"][0];
     assert_eq!(
-        world.get("/groups").await.ok()["groups"],
-        json!([{"topic": "t", "group": "g", "floor": 1, "last": 3, "lag": 2, "inflight": 0, "parked": 2, "members": 0,
-            "reason": "no_members",
-            "options": {"filter": {}, "ordering": "none", "coalesce": false, "maxAttempts": 7}}])
+        *entry,
+        json!({"topic": "t", "group": "g", "floor": 1, "last": 3, "lag": 2, "inflight": 0, "parked": 2, "members": 0,
+            "reason": "no_members", "since": entry["since"],
+            "oldestUnsettled": {"seq": 2, "ageMs": entry["oldestUnsettled"]["ageMs"]},
+            "options": {"filter": {}, "ordering": "none", "coalesce": false, "maxAttempts": 7}, "rates": entry["rates"]})
     );
+    assert!(entry["since"].is_u64() && entry["rates"]["minute"]["acked"].is_number(), "{entry}");
 }
 
 #[tokio::test]

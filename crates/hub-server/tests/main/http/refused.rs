@@ -33,7 +33,7 @@ async fn bad_parameters_are_refused_by_name_with_what_is_allowed() {
     world.fill("t", 1).await;
     world.group("t", "g").await;
     for (path, says) in [
-        ("/topics?topic=t", "unknown parameter \"topic\"; allowed: after, limit"),
+        ("/topics?topic=t", "unknown parameter \"topic\"; allowed: q, after, limit"),
         ("/healthz?x", "unknown parameter \"x\"; none are"),
         ("/readyz?x=1", "unknown parameter"),
         ("/metrics?x=1", "unknown parameter"),

@@ -17,6 +17,15 @@ const REQUESTS: &[(&str, &str, &str, &[&str])] = &[
     ("GET", "/groups?topic=t", "", &["publish:t", "subscribe:t", "admin:t"]),
     ("POST", "/groups/seek", r#"{"topic":"t","group":"g","to":"latest"}"#, &["admin:t"]),
     ("DELETE", "/groups?topic=t&group=g", "", &["admin:t"]),
+    ("GET", "/groups/detail?topic=t&group=g", "", &["subscribe:t", "admin:t"]),
+    ("GET", "/event?topic=t&seq=1", "", &["subscribe:t"]),
+    ("GET", "/stats", "", &[]),
+    ("GET", "/stats?topic=t", "", &["publish:t", "subscribe:t", "admin:t"]),
+    ("GET", "/dlq", "", &[]),
+    ("GET", "/dlq/summary", "", &[]),
+    ("POST", "/dlq/replay", r#"{"topic":"t"}"#, &["admin:t"]),
+    ("POST", "/dlq/delete", r#"{"topic":"t","all":true}"#, &["admin:t"]),
+    ("GET", "/jobs", "", &[]),
     ("GET", "/metrics", "", &[]),
 ];
 
@@ -62,7 +71,7 @@ async fn without_a_token_that_holds_nothing_is_answered() {
 }
 
 fn is_list(path: &str) -> bool {
-    ["/topics", "/groups", "/metrics"].contains(&path)
+    ["/topics", "/groups", "/stats", "/dlq", "/dlq/summary", "/jobs", "/metrics"].contains(&path)
 }
 
 #[tokio::test]

@@ -1,0 +1,217 @@
+//! `/event`: one event, and what became of it.
+
+use super::world::{STATIC, World};
+use hub_core::outbox::{MemoryOutbox, NewRow, OutboxStore};
+use hub_core::{Filter, GroupRequest, Ordering, Payload, Position, TopicSettings};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+async fn event(world: &World, query: &str) -> Value {
+    world.get(&format!("/event?topic=t&{query}")).await.ok()
+}
+
+async fn state(world: &World, group: &str) -> Value {
+    let answer = event(world, "seq=1").await;
+    answer["groups"].as_array().unwrap().iter().find(|entry| entry["group"] == group).unwrap().clone()
+}
+
+/// Waits until a group says so of the first event.
+async fn until(world: &World, group: &str, wanted: &str) -> Value {
+    let look = async {
+        loop {
+            let found = state(world, group).await;
+            if found["state"] == wanted {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), look)
+        .await
+        .unwrap_or_else(|_| panic!("{group} is never {wanted}"))
+}
+
+#[tokio::test]
+async fn the_record_is_as_it_is_stored() {
+    let world = World::new().await;
+    let payload = Payload::from_json(r#"{"big": 9007199254740993, "x":1.10}"#).unwrap();
+    let receipt = world.bus().publish("t", payload).key("k").header("h", "v").await.unwrap();
+    let record = world.bus().scan("t", Position::Earliest, None).await.unwrap()[0].clone();
+    let record = std::str::from_utf8(record.json()).unwrap();
+    for query in [format!("id={}", receipt.id), "seq=1".into()] {
+        let path = format!("/event?topic=t&{query}");
+        let text = world.request("GET", &path, STATIC).send().await.unwrap().text().await.unwrap();
+        assert!(text.contains(&format!("\"event\":{record}")), "{text}");
+        let answer = event(&world, &query).await;
+        assert_eq!(
+            (&answer["seq"], &answer["topic"], &answer["groups"]),
+            (&json!(1), &json!("t"), &json!([]))
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_event_is_followed_through_the_states_of_its_groups() {
+    let world = World::new().await;
+    let join = |group: &'static str| world.bus().subscribe("t").group(group).from(Position::Earliest);
+    world.group("t", "later").await;
+    let mut leased = join("leased").open().await.unwrap();
+    let mut nacked = join("nacked").open().await.unwrap();
+    let mut dead = join("dead").max_attempts(1).open().await.unwrap();
+    let filter = Filter { key: Some("other".into()), ..Filter::default() };
+    let _filtered = join("filtered").filter(filter).open().await.unwrap();
+    let mut acked = join("acked").open().await.unwrap();
+    world.fill("t", 1).await;
+    let held = leased.recv().await.unwrap();
+    nacked.recv().await.unwrap().nack_after(60_000, "later").unwrap();
+    dead.recv().await.unwrap().nack("never").unwrap();
+    acked.recv().await.unwrap().ack().unwrap();
+
+    assert_eq!(state(&world, "later").await, json!({"group": "later", "state": "pending"}));
+    let found = state(&world, "leased").await;
+    assert_eq!(
+        (&found["state"], &found["inHand"], &found["attempts"]),
+        (&json!("leased"), &json!(true), &json!(1))
+    );
+    assert!((1..=30_000).contains(&found["leftMs"].as_u64().unwrap()), "{found}");
+    let found = state(&world, "nacked").await;
+    assert_eq!((&found["state"], &found["failures"]), (&json!("parked"), &json!(1)));
+    assert!((50_000..=60_000).contains(&found["leftMs"].as_u64().unwrap()), "{found}");
+    assert_eq!(state(&world, "acked").await, json!({"group": "acked", "state": "settled"}));
+    assert_eq!(
+        until(&world, "filtered", "filtered").await,
+        json!({"group": "filtered", "state": "filtered"})
+    );
+    let letter = until(&world, "dead", "dead_lettered").await["letter"].clone();
+    assert_eq!(
+        (&letter["err"], &letter["attempts"], &letter["replays"]),
+        (&json!("never"), &json!(1), &json!([]))
+    );
+
+    let replay = json!({"topic": "t", "ids": [letter["id"]]}).to_string();
+    assert_eq!(world.post("/dlq/replay", &replay).await.ok()["replayed"], 1);
+    let letter = state(&world, "dead").await["letter"].clone();
+    assert_eq!((&letter["replays"][0]["round"], &letter["replays"][0]["seq"]), (&json!(1), &json!(2)));
+    let replayed = event(&world, "seq=2").await;
+    assert_eq!(replayed["replayOf"], event(&world, "seq=1").await["event"]["id"]);
+    assert_eq!((&replayed["replayFor"], &replayed["letter"]), (&json!("dead"), &letter["id"]));
+    let of = |group: &str| {
+        replayed["groups"].as_array().unwrap().iter().find(|entry| entry["group"] == group).unwrap()["state"]
+            .clone()
+    };
+    assert_eq!((of("acked"), of("dead")), (json!("filtered"), json!("leased")));
+    held.ack().unwrap();
+    assert_eq!(state(&world, "leased").await["state"], "settled");
+}
+
+#[tokio::test]
+async fn an_event_behind_its_key_says_so() {
+    let world = World::new().await;
+    let options = GroupRequest { ordering: Some(Ordering::Key), ..GroupRequest::default() };
+    let mut group =
+        world.bus().subscribe("t").group("g").options(options).from(Position::Earliest).open().await.unwrap();
+    for n in 1..=2 {
+        world.bus().publish("t", json!(n)).key("k").await.unwrap();
+    }
+    let held = group.recv().await.unwrap();
+    let second = event(&world, "seq=2").await;
+    assert_eq!(second["groups"], json!([{"group": "g", "state": "parked", "behindKey": true}]));
+    let detail = world.get("/groups/detail?topic=t&group=g").await.ok();
+    assert_eq!(
+        (&detail["reason"], &detail["blocking"]["seq"]),
+        (&json!("key_blocked"), &json!(1)),
+        "{detail}"
+    );
+    assert_eq!((&detail["blocking"]["key"], &detail["blocking"]["state"]), (&json!("k"), &json!("leased")));
+    assert_eq!(detail["blocking"]["id"], json!(held.event().id()));
+    assert_eq!(detail["blocking"]["member"], detail["members"][0]["member"]);
+}
+
+#[tokio::test]
+async fn an_event_that_was_cleaned_away_is_remembered_as_such() {
+    let world = World::new().await;
+    for n in 1..=2 {
+        world.bus().publish("t", json!(n)).key("k").await.unwrap();
+    }
+    let first = event(&world, "seq=1").await["event"]["id"].as_str().unwrap().to_owned();
+    let compacted = TopicSettings { compaction: true, ..TopicSettings::default() };
+    world.bus().set_topics(vec![("t".parse().unwrap(), compacted)]).unwrap();
+    assert_eq!(world.bus().clean("t").await.unwrap().removed, 1);
+    world.group("t", "g").await;
+    for query in [format!("id={first}"), "seq=1".into()] {
+        let answer = event(&world, &query).await;
+        let expected = json!({"topic": "t", "event": null, "seq": 1, "cleaned": true, "groups": [{"group": "g", "state": "settled"}]});
+        assert_eq!(answer, expected);
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_event_is_400() {
+    let world = World::new().await;
+    world.fill("t", 1).await;
+    for (query, code) in [
+        ("id=018bcfe5-6800-7000-8000-000000000001", "unknown_id"),
+        ("seq=2", "unknown_id"),
+        ("seq=0", "unknown_id"),
+        ("id=x", "bad_request"),
+        ("seq=x", "bad_request"),
+        ("seq=1&id=018bcfe5-6800-7000-8000-000000000001", "bad_request"),
+        ("", "bad_request"),
+        ("seq=1&limit=0", "bad_request"),
+    ] {
+        assert_eq!(world.get(&format!("/event?topic=t&{query}")).await.refusal(), (400, code), "{query}");
+    }
+    assert_eq!(world.get("/event?topic=nowhere&seq=1").await.refusal(), (404, "not_found"));
+}
+
+#[tokio::test]
+async fn the_row_of_an_outbox_is_shown() {
+    let world = World::new().await;
+    let outbox = MemoryOutbox::default();
+    let row = NewRow::new("t", Payload::of(&1).unwrap());
+    let id = row.id;
+    outbox.add(vec![row]).await.unwrap();
+    world.hub.outboxes().set("shop", |shop| shop.store = Some(Arc::new(outbox.clone())));
+    world.bus().publish("t", json!(0)).await.unwrap();
+    let pending = event(&world, &format!("id={id}")).await;
+    assert_eq!((&pending["event"], &pending["seq"]), (&json!(null), &json!(null)));
+    assert_eq!(
+        (&pending["outbox"]["outbox"], &pending["outbox"]["status"]),
+        (&json!("shop"), &json!("pending"))
+    );
+    world.bus().publish("t", json!(1)).id(id).await.unwrap();
+    let published = event(&world, &format!("id={id}")).await;
+    assert_eq!((&published["seq"], &published["outbox"]["id"]), (&json!(2), &json!(id)));
+    world.bus().publish("u", json!(1)).id(id).await.unwrap();
+    let other = world.get(&format!("/event?topic=u&id={id}")).await.ok();
+    assert!(other.get("outbox").is_none(), "the row is of another topic: {other}");
+}
+
+#[tokio::test]
+async fn an_event_is_for_those_who_may_read_its_topic_and_groups_for_those_who_may_see_them() {
+    let world = World::new().await;
+    world.fill("t", 1).await;
+    let dead = world.bus().subscribe("t").group("a").from(Position::Earliest).max_attempts(1);
+    dead.open().await.unwrap().recv().await.unwrap().nack("secret").unwrap();
+    until(&world, "a", "dead_lettered").await;
+    world.group("t", "b").await;
+    let ask = async |token: &str| world.ask("GET", "/event?topic=t&seq=1", token, "").await;
+    for scopes in [&["publish:t"][..], &["subscribe:u"], &["admin:t"]] {
+        assert_eq!(ask(&world.token(scopes)).await.refusal(), (403, "forbidden"), "{scopes:?}");
+    }
+    let reader = world.token(&["subscribe:t"]);
+    let answer = ask(&reader).await.ok();
+    assert_eq!(answer["groups"].as_array().unwrap().len(), 2);
+    assert_eq!(answer["groups"][0], json!({"group": "a", "state": "dead_lettered"}), "the error is on dlq.t");
+    let rules = json!([
+        {"effect": "deny", "action": "subscribe", "topics": ["t"], "groups": ["a"]},
+        {"effect": "allow", "action": "subscribe", "topics": ["t"]},
+    ]);
+    let answer = ask(&world.ruled(&rules)).await.ok();
+    assert_eq!(answer["groups"].as_array().unwrap().len(), 1, "{answer}");
+    let page = world.ask("GET", "/event?topic=t&seq=1&limit=1", &reader, "").await.ok();
+    assert_eq!((&page["groups"][0]["group"], &page["next"]), (&json!("a"), &json!("a")));
+    let page = world.ask("GET", "/event?topic=t&seq=1&limit=1&after=a", &reader, "").await.ok();
+    assert_eq!((&page["groups"][0]["group"], page.get("next")), (&json!("b"), None));
+}
