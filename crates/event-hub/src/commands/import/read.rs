@@ -140,9 +140,13 @@ impl Batch<'_> {
         if bytes + 96 > FRAME_BYTES {
             return Err(format!("{} bytes are more than the 4 MiB of a frame", line.len()));
         }
-        // Made here and not by the hub: a batch that is sent again must store nothing twice.
-        if self.new_ids || event.options.id.is_none() {
-            event.options.id = Some(self.ids.next(now()));
+        match (self.new_ids, event.options.id) {
+            // Made here and not by the hub: a batch that is sent again must store nothing twice.
+            (true, _) => event.options.id = Some(self.ids.next(now())),
+            (false, Some(_)) => {}
+            (false, None) => {
+                return Err("not a record: it has no id; --new-ids gives all of them new ones".into());
+            }
         }
         let is_full = self.events.len() == limits::BATCH_EVENTS || self.bytes + bytes > BATCH_BYTES;
         if is_full && !self.hand_over() {

@@ -9,12 +9,16 @@ fn give_up(cli: &Cli, topic: &str, group: &str, count: u64) {
     clients(async {
         let mut socket = Socket::open(cli.hub.ws(), cli.hub.token()).await;
         let opts = json!({"from": "earliest", "maxAttempts": 1});
-        socket.send(&json!({"op": "SUBSCRIBE", "topic": topic, "group": group, "opts": opts, "corr": "s"})).await.unwrap();
+        socket
+            .send(&json!({"op": "SUBSCRIBE", "topic": topic, "group": group, "opts": opts, "corr": "s"}))
+            .await
+            .unwrap();
         let mut left = count;
         while left > 0 {
             let frame = socket.next().await.unwrap();
             if frame["op"] == "EVENT" {
-                let (id, reason) = (&frame["event"]["id"], format!("no customer {}", frame["event"]["payload"]));
+                let (id, reason) =
+                    (&frame["event"]["id"], format!("no customer {}", frame["event"]["payload"]));
                 let nack = json!({"op": "NACK", "topic": topic, "group": group, "id": id, "reason": reason});
                 socket.send(&nack).await.unwrap();
                 left -= 1;
@@ -88,7 +92,10 @@ fn dead_letters_are_found_replayed_to_their_group_and_removed() {
     }
     assert_eq!(again, [2, 1, 3]);
     let edit = cli.place.write("edit", "{\"n\":1.50}");
-    assert_eq!(replay(&["--id", id, "--round", "2", "--edit", &edit]).ends_with(0).out.split(',').next(), Some("t: 1 event replayed"));
+    assert_eq!(
+        replay(&["--id", id, "--round", "2", "--edit", &edit]).ends_with(0).out.split(',').next(),
+        Some("t: 1 event replayed")
+    );
     let edited = cli.run(&["subscribe", "t", "--group", "billing", "--count", "1", "--json"]);
     assert!(edited.ends_with(0).out.contains("{\"n\":1.50}"), "{}", edited.out);
     // As a job: followed to its end.
@@ -98,7 +105,10 @@ fn dead_letters_are_found_replayed_to_their_group_and_removed() {
     cli.run(&["dlq", "rm", "t", id]).ends_with(2);
     assert_eq!(cli.run(&["dlq", "rm", "t", id, "--yes"]).ends_with(0).out, "t: 1 dead letter removed\n");
     assert_eq!(letters(&cli, &[]).len(), 2);
-    assert_eq!(cli.run(&["dlq", "rm", "t", "--all", "--yes"]).ends_with(0).out, "t: 2 dead letters removed\n");
+    assert_eq!(
+        cli.run(&["dlq", "rm", "t", "--all", "--yes"]).ends_with(0).out,
+        "t: 2 dead letters removed\n"
+    );
     assert_eq!(letters(&cli, &[]).len(), 0);
     assert_eq!(replay(&[]).ends_with(0).out, "t: 0 events replayed, 0 skipped, 0 failed\n");
     cli.stop();
@@ -111,7 +121,12 @@ fn a_replay_at_a_rate_is_cancelled_by_an_interrupt() {
     give_up(&cli, "t", "g", 20);
     let mut replay = cli.start(&["dlq", "replay", "t", "--yes", "--rate", "1"]);
     // The first one is replayed: the job runs, and the command follows it.
-    while cli.get("topics")["topics"].as_array().unwrap().iter().all(|topic| topic["name"] != "t" || topic["last"] == 20) {
+    while cli.get("topics")["topics"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .all(|topic| topic["name"] != "t" || topic["last"] == 20)
+    {
         std::thread::yield_now();
     }
     replay.signal("INT");

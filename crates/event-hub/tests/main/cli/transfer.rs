@@ -156,6 +156,12 @@ fn bad_lines_are_named_and_stop_an_import_or_are_passed_over() {
     assert!(failed.err.contains("line 1: the hub answered id_conflict"), "{}", failed.err);
     assert_eq!(failed.json(), json!({"published": 1, "duplicates": 0, "bad": 0, "failed": 1}));
 
+    let nameless = b"{\"payload\":1}\n";
+    let refused = cli.pipe(&["import", "t"], nameless);
+    refused.ends_with(1);
+    assert!(refused.err.contains("line 1: not a record: it has no id; --new-ids"), "{}", refused.err);
+    assert_eq!(cli.pipe(&["import", "t", "--new-ids"], nameless).ends_with(0).json()["published"], 1);
+
     let many = "no record\n".repeat(30);
     let told = cli.pipe(&["import", "t", "--skip-bad"], many.as_bytes());
     assert_eq!(told.ends_with(0).json()["bad"], 30);
