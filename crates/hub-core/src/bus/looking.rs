@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::group::look::{EventInGroup, EventState, GroupDetail};
 use crate::group::options::GroupOptions;
 use crate::letters;
-use crate::position::{Position, refused};
+use crate::position::refused;
 use crate::rates::{GroupSample, MeasuredRates, Range, Rated, TopicSample};
 use crate::store::{ReadLimit, StoredGroup};
 use crate::topic::Topic;
@@ -134,12 +134,6 @@ impl Bus {
             blocking.key = event.key().cloned();
         }
         Ok(Some(detail))
-    }
-
-    /// The floor that [`set_cursor`](Self::set_cursor) would give a group, without moving it.
-    pub async fn resolve(&self, topic: &str, to: Position) -> Result<u64> {
-        let topic = self.engine().known(topic)?;
-        to.resolve(self.engine(), &topic).await
     }
 
     // ---- rates ----

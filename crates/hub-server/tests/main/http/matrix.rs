@@ -63,7 +63,30 @@ const ROWS: &[Row] = &[
     ("GET", "/healthz", "", Nothing, 200),
     ("GET", "/readyz", "", Nothing, 200),
     ("GET", "/metrics", "", AnyToken, 200),
+    ("GET", "/openapi.json", "", AnyToken, 200),
+    ("GET", "/event?topic=vault.orders&seq=1", "", Subscribe, 200),
+    ("GET", "/stats", "", AnyToken, 200),
+    ("GET", "/stats?topic=vault.orders", "", AnyRight, 200),
+    ("GET", "/groups/detail?topic=vault.orders&group=vault-group", "", Subscribe, 200),
+    ("GET", "/dlq", "", AnyToken, 200),
+    ("GET", "/dlq?topic=vault.orders", "", Admin, 200),
+    ("DELETE", "/dlq?topic=vault.orders&ids=018bcfe5-6800-7000-8000-000000000001", "", Admin, 200),
+    ("GET", "/dlq/show?topic=vault.orders&id=018bcfe5-6800-7000-8000-000000000001", "", Admin, 400),
+    ("GET", "/dlq/summary?topic=vault.orders", "", Admin, 200),
+    ("POST", "/dlq/replay", r#"{"topic":"vault.orders","dryRun":true}"#, Admin, 200),
+    ("POST", "/dlq/delete", r#"{"topic":"vault.orders","all":true,"dryRun":true}"#, Admin, 200),
+    ("GET", "/jobs", "", AnyToken, 200),
+    ("GET", "/jobs/018bcfe5-6800-7000-8000-000000000001", "", AnyToken, 404),
+    ("DELETE", "/jobs/018bcfe5-6800-7000-8000-000000000001", "", AnyToken, 404),
+    ("GET", "/push", "", AnyToken, 200),
+    ("GET", "/push/hook", "", AnyToken, 404),
+    ("PUT", "/push/hook", PUSH, Admin, 200),
+    ("DELETE", "/push/hook", "", AnyToken, 404),
+    ("POST", "/push/hook/resume", "", AnyToken, 404),
 ];
+
+/// A push subscription to the port of the discard service, where nobody listens.
+const PUSH: &str = r#"{"topic":"vault.orders","url":"http://127.0.0.1:9/","allowPrivate":true}"#;
 
 /// A kind of token.
 #[derive(Clone, Copy, Debug, PartialEq)]
