@@ -111,7 +111,7 @@ fn events_page() -> Value {
         ("topic", text()),
         ("count", count()),
         ("events", array(event())),
-        ("next", or_null(any(&[count(), text()]))),
+        ("next?", any(&[count(), text()])),
     ])
 }
 
@@ -445,6 +445,8 @@ const OF_GROUP: Param = Param::new("group", Kind::Group, "Only those of this gro
 const OF_ERROR: Param = Param::new("err", Kind::Text, "Only those with exactly this error.");
 const OF_TEXT: Param = Param::new("q", Kind::Text, "Only those whose error has this text.");
 const OF_KEY: Param = Param::new("key", Kind::Key, "Only those with this key.");
+const REPLAYED: Param =
+    Param::new("replayed", Kind::Flag, "1: only those that were replayed. 0: only those that were not.");
 
 pub static DLQ: Endpoint = get(
     "/dlq",
@@ -459,6 +461,7 @@ pub static DLQ: Endpoint = get(
         OF_KEY,
         params::FROM_TS,
         params::TO_TS,
+        REPLAYED,
         Param::new("payload", Kind::Flag, "1: with the original's payload."),
         Param::new("summary", Kind::Flag, "1: counts by error and group instead of letters."),
         params::AFTER,
@@ -490,6 +493,7 @@ pub static DLQ_SUMMARY: Endpoint = get(
         OF_KEY,
         params::FROM_TS,
         params::TO_TS,
+        REPLAYED,
     ],
     Answer::json(anything, ""),
 );

@@ -26,6 +26,8 @@ enum Needs {
     Publish,
     Subscribe,
     Admin,
+    /// The right to read the dead letters of the topic, which `dlq.vault.orders` and the topic have to allow.
+    ReadLetters,
     /// An admin right on something.
     AdminOfAny,
     AdminOfAll,
@@ -69,20 +71,20 @@ const ROWS: &[Row] = &[
     ("GET", "/stats?topic=vault.orders", "", AnyRight, 200),
     ("GET", "/groups/detail?topic=vault.orders&group=vault-group", "", Subscribe, 200),
     ("GET", "/dlq", "", AnyToken, 200),
-    ("GET", "/dlq?topic=vault.orders", "", Admin, 200),
+    ("GET", "/dlq?topic=vault.orders", "", ReadLetters, 200),
     ("DELETE", "/dlq?topic=vault.orders&ids=018bcfe5-6800-7000-8000-000000000001", "", Admin, 200),
-    ("GET", "/dlq/show?topic=vault.orders&id=018bcfe5-6800-7000-8000-000000000001", "", Admin, 400),
-    ("GET", "/dlq/summary?topic=vault.orders", "", Admin, 200),
+    ("GET", "/dlq/show?topic=vault.orders&id=018bcfe5-6800-7000-8000-000000000001", "", ReadLetters, 400),
+    ("GET", "/dlq/summary?topic=vault.orders", "", ReadLetters, 200),
     ("POST", "/dlq/replay", r#"{"topic":"vault.orders","dryRun":true}"#, Admin, 200),
     ("POST", "/dlq/delete", r#"{"topic":"vault.orders","all":true,"dryRun":true}"#, Admin, 200),
     ("GET", "/jobs", "", AnyToken, 200),
     ("GET", "/jobs/018bcfe5-6800-7000-8000-000000000001", "", AnyToken, 404),
     ("DELETE", "/jobs/018bcfe5-6800-7000-8000-000000000001", "", AnyToken, 404),
     ("GET", "/push", "", AnyToken, 200),
-    ("GET", "/push/hook", "", AnyToken, 404),
+    ("GET", "/push/hook", "", AdminOfAny, 404),
     ("PUT", "/push/hook", PUSH, Admin, 200),
-    ("DELETE", "/push/hook", "", AnyToken, 404),
-    ("POST", "/push/hook/resume", "", AnyToken, 404),
+    ("DELETE", "/push/hook", "", AdminOfAny, 404),
+    ("POST", "/push/hook/resume", "", AdminOfAny, 404),
 ];
 
 /// A push subscription to the port of the discard service, where nobody listens.
@@ -146,7 +148,7 @@ impl Token {
             Subscribe => matches!(self, SubscribeOnly | AllOfTopic | Everything),
             Admin => matches!(self, AllOfTopic | Everything),
             AdminOfAny => matches!(self, AdminElsewhere | AllOfTopic | Everything),
-            AdminOfAll => self == Everything,
+            ReadLetters | AdminOfAll => self == Everything,
         }
     }
 
