@@ -2,8 +2,8 @@
 
 use super::world::{STATIC, World};
 use flate2::read::GzDecoder;
-use hub_core::{EventId, Position};
 use hub_core::outbox::{Drainer, DrainerOptions, MemoryOutbox, NewRow, OutboxStore};
+use hub_core::{EventId, Position};
 use hub_proto::Payload;
 use serde_json::Value;
 use std::io::Read;
