@@ -94,10 +94,13 @@ impl<S: Source<K, C>, K: Clone + Eq + Hash, C: Counts> Table<S, K, C> {
         let woken = std::mem::take(&mut *self.woken.lock());
         let mut inner = self.inner.lock();
         let Inner { active, series } = &mut *inner;
+        let mut has_room = true;
         for source in woken {
             let Some(strong) = source.upgrade() else { continue };
             let name = strong.name();
-            match series.contains_key(&name) || make_room(series, now) {
+            // Once no series is idle, none is for the others that woke up.
+            has_room = has_room && (series.contains_key(&name) || make_room(series, now));
+            match has_room || series.contains_key(&name) {
                 true => {
                     series.entry(name.clone()).or_default();
                     active.push((source, name, 0));

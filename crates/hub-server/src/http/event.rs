@@ -54,7 +54,7 @@ pub(super) async fn event(State(hub): State<Hub>, mut caller: Caller, RawQuery(q
     let (seq, event) = match (found, &which) {
         (Some(found), _) => found,
         (None, _) if row.is_some() => {
-            return Ok(respond(&mut caller, &topic, None, json!({"seq": null, "outbox": row})));
+            return Ok(respond(&mut caller, &topic, None, &json!({"seq": null, "outbox": row})));
         }
         (None, which) => return Err(unknown(&topic, which)),
     };
@@ -89,7 +89,7 @@ pub(super) async fn event(State(hub): State<Hub>, mut caller: Caller, RawQuery(q
     if let Some(next) = next {
         rest["next"] = json!(next);
     }
-    Ok(respond(&mut caller, &topic, event.as_deref(), rest))
+    Ok(respond(&mut caller, &topic, event.as_deref(), &rest))
 }
 
 fn limit(params: &Params) -> Result<usize, Failure> {
@@ -237,7 +237,7 @@ fn respond(
     caller: &mut Caller,
     topic: &TopicName,
     event: Option<&Event>,
-    rest: Value,
+    rest: &Value,
 ) -> axum::response::Response {
     let rest = rest.to_string();
     let record = event.map_or(&b"null"[..], |event| event.json());

@@ -82,7 +82,7 @@ pub(super) async fn detail(State(hub): State<Hub>, mut caller: Caller, RawQuery(
         let others = in_time(hub.bus().elsewhere(std::slice::from_ref(&topic))).await?;
         let other = others.into_iter().find(|other| other.status.group == group);
         let other = other.ok_or_else(|| no_such_group(&topic, &group))?;
-        let mut answer = status(other.status);
+        let mut answer = status(&other.status);
         if let Some(owner) = other.owner.filter(|_| is_admin) {
             answer["owner"] = json!(owner.address);
         }
@@ -94,7 +94,7 @@ pub(super) async fn detail(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     let failed =
         |RecentFailure { seq, attempt, ts, reason }: RecentFailure| Failed { seq, attempt, ts, reason };
     let answer = Detail {
-        status: status(of),
+        status: status(&of),
         epoch,
         rates,
         members: members.into_iter().take(MAX_MEMBERS).map(|one| member(one, is_admin)).collect(),
@@ -117,7 +117,7 @@ fn member(status: MemberStatus, is_admin: bool) -> Member {
     }
 }
 
-fn status(status: GroupStatus) -> Value {
+fn status(status: &GroupStatus) -> Value {
     let mut answer = json!({
         "topic": status.topic, "group": status.group, "floor": status.floor, "last": status.last, "lag": status.lag,
         "inflight": status.inflight, "parked": status.parked, "reason": status.reason.map(|reason| reason.as_str()),

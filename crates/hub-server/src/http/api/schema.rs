@@ -20,6 +20,7 @@ pub(super) fn object(fields: &[(&str, Value)]) -> Value {
 }
 
 /// A list.
+#[expect(clippy::needless_pass_by_value, reason = "schemas are put together from temporary parts")]
 pub(super) fn array(items: Value) -> Value {
     json!({"type": "array", "items": items})
 }
@@ -46,6 +47,7 @@ pub(super) fn number() -> Value {
 }
 
 /// The same, or null.
+#[expect(clippy::needless_pass_by_value, reason = "schemas are put together from temporary parts")]
 pub(super) fn or_null(schema: Value) -> Value {
     json!({"anyOf": [schema, {"type": "null"}]})
 }

@@ -77,7 +77,7 @@ pub(super) async fn start(
         json!({"job": job.id, "topic": topic, "total": total, "complete": is_complete, "rate": rate});
     tracing::info!(%topic, job = %job.id, total, rate, "replay job started");
     let work = ReplayJob { caller, topic, filter, range, how, rate };
-    let (hub, running) = (hub.clone(), job.clone());
+    let (hub, running) = (hub.clone(), job);
     hub.sessions().clone().spawn(async move {
         let ended = tokio::select! {
             biased;

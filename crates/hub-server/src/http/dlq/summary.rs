@@ -28,7 +28,9 @@ struct Count {
     /// Those of them that were replayed.
     replayed: u64,
     /// When the first and the last of them were given up.
+    #[serde(rename = "firstTs")]
     first: Millis,
+    #[serde(rename = "lastTs")]
     last: Millis,
 }
 
