@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{bus, mongo, outbox, store, tenants, wire};
+use crate::{bus, mongo, outbox, push, store, tenants, wire};
 use std::path::PathBuf;
 
 /// The help text.
@@ -11,6 +11,7 @@ usage: cargo xtask bench bus   [--json] [--quick] [PART...]
        cargo xtask bench mongo [--json] [--quick] [PART...]
        cargo xtask bench outbox [--json] [--quick] [--dir DIR] [PART...]
        cargo xtask bench tenants [--json] [--quick] [--dir DIR] [PART...]
+       cargo xtask bench push [--json] [--quick]
 
 Without a PART, all of them.
 
@@ -65,6 +66,8 @@ while another subject attacks, in turns with peace, and what the hub's memory gr
   watches          subscriptions without a group to lists of a thousand topics
   unauthenticated  a thousand sockets without AUTH, each with as much as it may send
 
+push: a push subscription with 64 requests under way, beside a bare HTTP client that sends as many to the same endpoint.
+
   --json     one line of JSON per figure
   --quick    a tenth of the events: does it run, and roughly how fast
   --full     reopen with ten million events too
@@ -89,6 +92,8 @@ pub enum Command {
     Tenants(Options<tenants::Attack>),
     /// The hub of that, on a directory, with so many topics.
     TenantsServer(String, usize),
+    /// The benchmark of push subscriptions.
+    Push(Options<push::Part>),
     /// The hub that clients connect to: on a directory, or on a MongoDB.
     Server(String),
     /// A process that the benchmark of the store starts, to kill it.
@@ -156,6 +161,13 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
             }
             options.map(Command::Tenants)
         }
+        Some("push") => {
+            let options = options(words, push::Part::parse)?;
+            if let Some(Options { full: true, .. } | Options { dir: Some(_), .. }) = &options {
+                return Err("--full and --dir are for `store`".into());
+            }
+            options.map(Command::Push)
+        }
         Some(tenants::SERVER) => {
             let arguments = words.next().zip(words.next().and_then(|topics| topics.parse().ok()));
             let (data, topics) =
@@ -171,7 +183,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String>
         Some("--help" | "-h") => None,
         Some(other) => {
             return Err(format!(
-                "no benchmark `{other}`; there is: bus, store, wire, mongo, outbox, tenants"
+                "no benchmark `{other}`; there is: bus, store, wire, mongo, outbox, tenants, push"
             ));
         }
         None => return Err("which benchmark?".into()),

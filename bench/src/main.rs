@@ -12,6 +12,7 @@ mod load;
 mod measure;
 mod mongo;
 mod outbox;
+mod push;
 mod report;
 mod store;
 mod tenants;
@@ -72,6 +73,11 @@ fn run(command: Command) -> Result<()> {
         Command::Outbox(options) => {
             let mut report = Report::new("outbox", options.json);
             runtime.block_on(outbox::run(&options, &mut report))?;
+            report
+        }
+        Command::Push(options) => {
+            let mut report = Report::new("push", options.json);
+            runtime.block_on(push::run(&options, &mut report))?;
             report
         }
         Command::TenantsServer(data, topics) => return runtime.block_on(tenants::serve(&data, topics)),

@@ -18,11 +18,12 @@ usage: cargo xtask bench NAME [--json] [ARGS...]
   mongo  hubs on MongoDB, beside what its driver does by itself
   outbox outboxes, beside what their databases can do
   tenants what one subject notices while another attacks
+  push   push subscriptions, beside a bare HTTP client
 
 With --json each figure is one line of JSON. Other arguments go to the benchmark, which has a --help of its own:
 `cargo xtask bench NAME --help`.";
 
-const NAMES: [&str; 6] = ["bus", "store", "wire", "mongo", "outbox", "tenants"];
+const NAMES: [&str; 7] = ["bus", "store", "wire", "mongo", "outbox", "tenants", "push"];
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {

@@ -386,9 +386,9 @@ impl Hub {
 
     /// Delivers push subscriptions from now on, until the hub drains. To be called once.
     pub fn start_push(&self) {
-        let Inner { bus, push, pushing, draining, ended, .. } = &*self.inner;
+        let Inner { bus, push, pushing, draining, ended, buckets, .. } = &*self.inner;
         let (draining, ended, stop) = (draining.clone(), ended.clone(), CancellationToken::new());
-        let run = push.clone().run(bus.clone(), pushing.clone(), stop.clone());
+        let run = push.clone().run(bus.clone(), buckets.clone(), pushing.clone(), stop.clone());
         // It keeps no hub alive.
         pushing.spawn(async move {
             let stopping = async {

@@ -108,7 +108,7 @@ fn config(place: &Place, endpoints: &[(&str, &Endpoint)]) -> String {
 fn publish(hub: &Hub, numbers: std::ops::RangeInclusive<u64>) {
     for n in numbers {
         let (status, answer) =
-            hub.ask("POST".parse().unwrap(), "/publish/t", Some(hub.token()), &n.to_string());
+            hub.ask("POST".parse().unwrap(), "publish/t", Some(hub.token()), &n.to_string());
         assert_eq!(status, 200, "{answer}");
     }
 }
@@ -128,7 +128,7 @@ fn a_hub_that_is_killed_in_mid_delivery_loses_nothing() {
     let numbers = endpoint.wait_for(|numbers| numbers.iter().collect::<BTreeSet<_>>().len() == 40);
     // What was under way when it was killed comes again, and acks of the last 200 ms may be lost.
     assert!(numbers.len() < 40 + 3 * 20, "{numbers:?}");
-    let (_, topics) = hub.ask("GET".parse().unwrap(), "/topics", Some(hub.token()), "");
+    let (_, topics) = hub.ask("GET".parse().unwrap(), "topics", Some(hub.token()), "");
     assert!(!topics.contains("dlq"), "{topics}");
     hub.stop();
 }
@@ -141,7 +141,7 @@ fn endpoints_that_were_put_survive_a_restart_and_those_of_the_file_follow_it() {
     let mut hub = Hub::start(&place.path("data"), &["--config", &path], &[]);
     let definition = json!({"topic": "t", "url": stored.url(), "secrets": SECRET, "allowPrivate": true, "from": "earliest"});
     let (status, answer) =
-        hub.ask("PUT".parse().unwrap(), "/push/stored", Some(hub.token()), &definition.to_string());
+        hub.ask("PUT".parse().unwrap(), "push/stored", Some(hub.token()), &definition.to_string());
     assert_eq!(status, 200, "{answer}");
     publish(&hub, 1..=1);
     let all = |count: usize| move |numbers: &[u64]| numbers.len() == count;

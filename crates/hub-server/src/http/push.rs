@@ -125,7 +125,7 @@ pub(super) async fn list(State(hub): State<Hub>, mut caller: Caller, RawQuery(qu
         let entries: Vec<Entry> = hub.push().all().into_iter().filter(behind).collect();
         for entry in entries {
             page.look().await;
-            if !may_administrate(&caller, &entry.endpoint) {
+            if !may_administrate(&caller, &entry.endpoint.target) {
                 continue;
             }
             if page.is_full(endpoints.len()) {
@@ -169,10 +169,15 @@ pub(super) async fn put(
     let mut definition: PushDefinition = body::object(&body, "{topic, url, secrets, …}, see docs/push.md")?;
     in_time(hub.push().load(hub.bus())).await?;
     let known = hub.push().get(&name);
-    let has_secrets = definition.secrets.is_some();
-    // Those that are left out stay, as nobody can read them to send them again. A caller without the right to them gets nothing
-    // out of that: what is stored is asked for below, before anything happens.
-    if !has_secrets && let Some(known) = &known {
+    let target = PushTarget::parse(&definition.topic)?;
+    let is_allowed = may_administrate(&caller, &target)
+        && known.as_ref().is_none_or(|known| may_administrate(&caller, &known.endpoint.target));
+    if !is_allowed {
+        // Before anything else is looked at: what is stored under the name is none of the caller's business.
+        administrate(&caller, &name, false, &definition.topic)?;
+    }
+    // Secrets that are left out stay, as nobody can read them to send them again.
+    if let (None, Some(known)) = (&definition.secrets, &known) {
         definition.secrets.clone_from(&known.endpoint.definition.secrets);
     }
     definition.maker = known
@@ -180,9 +185,7 @@ pub(super) async fn put(
         .map_or_else(|| Some(caller.subject().to_owned()), |known| known.endpoint.definition.maker.clone());
     let allow_private = definition.allow_private;
     let endpoint = PushEndpoint::new(&name, definition)?;
-    let is_allowed = may_administrate(&caller, &endpoint)
-        && known.as_ref().is_none_or(|known| may_administrate(&caller, &known.endpoint));
-    administrate(&caller, &name, is_allowed, &endpoint.definition.topic)?;
+    administrate(&caller, &name, true, &endpoint.definition.topic)?;
     if allow_private && !caller.may(Action::Admin, Target::Pattern(&Pattern::parse("**")?), None) {
         let text = "allowPrivate lets the hub send requests into its own network; it needs the admin right for all topics";
         let about = About { target: Some(&target_of(&name)), ..About::default() };
@@ -244,7 +247,7 @@ async fn find(hub: &Hub, caller: &Caller, name: &str) -> Result<Entry, Failure> 
         administrate(caller, name, false, name)?;
     }
     in_time(hub.push().load(hub.bus())).await?;
-    let entry = hub.push().get(name).filter(|entry| may_administrate(caller, &entry.endpoint));
+    let entry = hub.push().get(name).filter(|entry| may_administrate(caller, &entry.endpoint.target));
     entry.ok_or_else(|| unknown(name))
 }
 
@@ -255,8 +258,8 @@ fn unknown(name: &str) -> Failure {
     ))
 }
 
-fn may_administrate(caller: &Caller, endpoint: &PushEndpoint) -> bool {
-    let target = match &endpoint.target {
+fn may_administrate(caller: &Caller, target: &PushTarget) -> bool {
+    let target = match target {
         PushTarget::Topic(topic) => Target::Topic(topic),
         PushTarget::Pattern(pattern) => Target::Pattern(pattern),
     };

@@ -152,7 +152,7 @@ pub(crate) enum PushTarget {
 }
 
 impl PushTarget {
-    fn parse(text: &str) -> Result<Self> {
+    pub fn parse(text: &str) -> Result<Self> {
         match text.contains('*') {
             true => Pattern::parse(text).map(Self::Pattern),
             false => TopicName::readable(text).map(Self::Topic),

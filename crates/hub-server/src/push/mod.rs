@@ -31,6 +31,7 @@ pub use secret::SigningSecret;
 pub(crate) use definition::PushTarget;
 pub(crate) use status::{LastFailure, PushState, Status};
 
+use crate::limits::{Buckets, From, Meter};
 use hub_core::{Bus, Millis, SystemEntry, SystemTopic};
 use hub_proto::{Code, Error, Result};
 use parking_lot::RwLock;
@@ -286,12 +287,18 @@ impl Push {
     }
 
     /// Delivers until `stop` is cancelled. Tasks are spawned on `tasks`.
-    pub(crate) async fn run(self, bus: Bus, tasks: TaskTracker, stop: CancellationToken) {
+    pub(crate) async fn run(
+        self,
+        bus: Bus,
+        buckets: Arc<Buckets>,
+        tasks: TaskTracker,
+        stop: CancellationToken,
+    ) {
         let mut running: BTreeMap<String, RunningWorker> = BTreeMap::new();
         let following = self.follow(&bus);
         tokio::pin!(following);
         loop {
-            self.reconcile(&bus, &tasks, &mut running);
+            self.reconcile(&bus, &buckets, &tasks, &mut running);
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = self.shared.changed.notified() => {}
@@ -346,7 +353,13 @@ impl Push {
     }
 
     /// Starts and stops workers, so that there is one for each endpoint as it is defined now.
-    fn reconcile(&self, bus: &Bus, tasks: &TaskTracker, running: &mut BTreeMap<String, RunningWorker>) {
+    fn reconcile(
+        &self,
+        bus: &Bus,
+        buckets: &Arc<Buckets>,
+        tasks: &TaskTracker,
+        running: &mut BTreeMap<String, RunningWorker>,
+    ) {
         let wanted: BTreeMap<String, Entry> =
             self.all().into_iter().map(|entry| (entry.endpoint.name.clone(), entry)).collect();
         let mut ending: BTreeMap<String, JoinHandle<()>> = BTreeMap::new();
@@ -372,6 +385,7 @@ impl Push {
                 clients: self.shared.clients.clone(),
                 times: *self.shared.times.read(),
                 switch,
+                meter: Meter::for_request(buckets, entry.endpoint.definition.maker.as_deref(), From::Peer),
                 gone: Box::new(move |reason| push.pause(&paused_bus, &paused_tasks, &paused_name, reason)),
                 stop: stop.clone(),
             };

@@ -8,6 +8,7 @@ use super::definition::{PushEndpoint, PushTarget};
 use super::pace::Pace;
 use super::request::{Clients, Outcome, deliver};
 use super::status::{PushState, Status};
+use crate::limits::Meter;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -49,6 +50,8 @@ pub(super) struct Worker {
     pub clients: Arc<Clients>,
     pub times: ProbeTimes,
     pub switch: watch::Receiver<Switch>,
+    /// What the topics, and the subject that made the endpoint, may be sent.
+    pub meter: Meter,
     /// Says that the endpoint has answered 410.
     pub gone: Box<dyn Fn(String) + Send + Sync>,
     pub stop: CancellationToken,
@@ -145,9 +148,10 @@ impl Worker {
             let is_paused = self.switch.borrow().paused.is_some();
             let (closed, wake) = gate.closed(is_paused, now);
             gate.apply(closed, &subscription, &self.status);
-            let (pace, room) = (gate.pace.wait_until(now), gate.breaker.allowed(concurrency, now));
-            let may_take = closed.is_none() && pace.is_none() && in_flight.len() < room;
-            let wake = wake.or(pace).map(|at| gate.started + Duration::from_millis(at));
+            let slow = gate.pace.wait_until(now).max(Some(gate.quota_until).filter(|until| *until > now));
+            let room = gate.breaker.allowed(concurrency, now);
+            let may_take = closed.is_none() && slow.is_none() && in_flight.len() < room;
+            let wake = wake.or(slow).map(|at| gate.started + Duration::from_millis(at));
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
@@ -158,6 +162,7 @@ impl Worker {
                 received = subscription.recv(), if may_take => match received {
                     Ok(delivery) => {
                         gate.pace.take(gate.now());
+                        gate.quota_until = gate.now() + self.charge(&delivery);
                         let (client, endpoint, now) = (client.clone(), self.endpoint.clone(), self.bus.now());
                         in_flight.push(Box::pin(async move {
                             let began = Instant::now();
@@ -191,6 +196,16 @@ impl Worker {
         None
     }
 
+    /// Charges an event to the quotas of bytes per second. Answers for how many milliseconds the next one has to wait.
+    fn charge(&mut self, delivery: &Delivery) -> Millis {
+        let (topic, bytes) = (delivery.event().topic(), delivery.event().json().len());
+        self.meter.owe_bytes_out(bytes);
+        self.meter.owe_topic_bytes_out(topic, bytes);
+        let of_topic = self.meter.wait_topic_bytes_out(|pattern| pattern.matches(topic));
+        let wait = self.meter.wait_bytes_out().max(of_topic).unwrap_or_default();
+        u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Settles an event by what its endpoint said.
     fn settle(&self, gate: &mut Gate, Ended { delivery, outcome, took }: Ended) {
         self.status.count(&outcome, took.as_secs_f64() * 1000.0, self.bus.now());
@@ -212,7 +227,11 @@ impl Worker {
                     (self.gone)(outcome.reason());
                     delivery.return_after(0)
                 }
-                Outcome::Later(_, after) => delivery.return_after(gate.defer(after, now)),
+                Outcome::Later(_, after) => {
+                    // It is the first again when the wait is over, however that ends.
+                    gate.defer(after, now);
+                    delivery.return_after(0)
+                }
                 Outcome::Refused(_) => delivery.nack(&outcome.reason()),
                 _ => {
                     gate.deferrals = 0;
@@ -258,6 +277,8 @@ struct Gate {
     started: Instant,
     breaker: Breaker,
     pace: Pace,
+    /// Quotas of bytes let nothing through until then.
+    quota_until: Millis,
     /// The endpoint wants to be left alone until then.
     deferred_until: Millis,
     /// How often in a row it wanted to, without saying for how long.
@@ -272,6 +293,7 @@ impl Gate {
             started: Instant::now(),
             breaker: Breaker::new(times),
             pace: Pace::new(endpoint.definition.rate),
+            quota_until: 0,
             deferred_until: 0,
             deferrals: 0,
             applied: None,
@@ -318,8 +340,8 @@ impl Gate {
         self.applied = applied;
     }
 
-    /// The endpoint wants to be left alone. Answers for how long.
-    fn defer(&mut self, after: Option<Millis>, now: Millis) -> Millis {
+    /// The endpoint wants to be left alone.
+    fn defer(&mut self, after: Option<Millis>, now: Millis) {
         let wait = after.map(|after| after.min(LONGEST_RETRY_AFTER)).unwrap_or_else(|| {
             let wait = FIRST_DEFERRAL << self.deferrals.min(10);
             wait.min(LONGEST_DEFERRAL)
@@ -328,7 +350,6 @@ impl Gate {
             self.deferrals = self.deferrals.saturating_add(1);
         }
         self.deferred_until = self.deferred_until.max(now + wait);
-        wait
     }
 
     /// Somebody says that the endpoint is well again.

@@ -3,6 +3,7 @@
 use super::endpoint::{Endpoint, Received, dead_letters, definition, pushing_world, put, settled};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use hub_server::limits::TopicQuota;
 use parking_lot::Mutex;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -78,6 +79,23 @@ async fn no_more_requests_are_under_way_than_allowed() {
     world.fill("t", 30).await;
     settled(&world, "push.crm", 30).await;
     assert_eq!(most.load(SeqCst), 3);
+}
+
+#[tokio::test]
+async fn quotas_of_bytes_count_for_what_is_pushed() {
+    let (world, endpoint) = (pushing_world().await, Endpoint::taking_all().await);
+    let mut settings = hub_server::Settings::default();
+    let quota = TopicQuota { pattern: "t".parse().unwrap(), bytes_in: None, bytes_out: Some(2_000) };
+    settings.limits.topic_quotas = vec![quota];
+    world.hub.apply(settings);
+    put(&world, "crm", &definition(&endpoint.url(), &json!({}))).await;
+    let since = Instant::now();
+    for _ in 0..5 {
+        world.bus().publish("t", json!("x".repeat(1_000))).await.unwrap();
+    }
+    settled(&world, "push.crm", 5).await;
+    // A second's worth comes at once.
+    assert!(since.elapsed() >= Duration::from_secs(1), "{:?}", since.elapsed());
 }
 
 #[tokio::test]
