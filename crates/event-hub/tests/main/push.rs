@@ -145,19 +145,22 @@ fn endpoints_that_were_put_survive_a_restart_and_those_of_the_file_follow_it() {
     assert_eq!(status, 200, "{answer}");
     publish(&hub, 1..=1);
     let all = |count: usize| move |numbers: &[u64]| numbers.len() == count;
-    (one.wait_for(all(1)), stored.wait_for(all(1)));
+    one.wait_for(all(1));
+    stored.wait_for(all(1));
     config(&place, &[("other", &other)]);
     hub.process.signal("HUP");
     hub.process.logs("configuration reloaded");
     other.wait_for(all(1));
     publish(&hub, 2..=2);
-    (other.wait_for(all(2)), stored.wait_for(all(2)));
+    other.wait_for(all(2));
+    stored.wait_for(all(2));
     assert_eq!(one.numbers(), [1], "it is not in the file any more");
     let log = hub.stop();
     assert!(!log.contains(&SECRET[6..]), "{log}");
     let hub = Hub::start(&place.path("data"), &["--config", &path], &[]);
     publish(&hub, 3..=3);
-    (other.wait_for(all(3)), stored.wait_for(all(3)));
+    other.wait_for(all(3));
+    stored.wait_for(all(3));
     assert_eq!(stored.numbers(), [1, 2, 3], "each once over a clean restart");
     hub.stop();
 }

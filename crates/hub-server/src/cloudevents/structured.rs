@@ -22,7 +22,7 @@ pub(crate) fn read(topic: TopicName, body: &Bytes, options: PublishOptions) -> R
                 event.set_base64(json, &text(name, value)?)?;
             }
             "subject" | "time" | "id" | "source" | "specversion" | "type" => {
-                event.set(name, text(name, value)?)?
+                event.set(name, text(name, value)?)?;
             }
             _ => event.set(name, plain(name, value)?)?,
         }

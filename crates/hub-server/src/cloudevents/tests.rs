@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use super::{Accepted, CloudEvent, read};
 use axum::http::{HeaderMap, HeaderValue, header};
 use bytes::Bytes;

@@ -90,7 +90,7 @@ impl Worker {
                 // The group or the topic was deleted. It is made again when there is something to be delivered.
                 Code::NotSubscribed => tracing::info!(push = name, "the group of an endpoint was deleted"),
                 _ => {
-                    tracing::warn!(push = name, error = %error.msg, "an endpoint is not served; trying again")
+                    tracing::warn!(push = name, error = %error.msg, "an endpoint is not served; trying again");
                 }
             }
             if error.code != Code::NotOwner {
