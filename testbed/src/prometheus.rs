@@ -9,15 +9,18 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::apt::Package;
 use crate::cache;
 use crate::download;
 use crate::ports::Port;
 use crate::program::{Program, find_on_path};
-use crate::server::{Server, guard_of};
+use crate::server::{LIMIT, PAUSE, Server, guard_of};
 use crate::watchdog::Watchdog;
 
 const PACKAGE: Package = Package {
@@ -121,7 +124,25 @@ impl Prometheus {
         let server = Server::new(program, port, arguments, watchdog);
         server.start()?;
         server.listening().await?;
-        Ok(Self(server))
+        let prometheus = Self(server);
+        prometheus.ready().await?;
+        Ok(prometheus)
+    }
+
+    /// Waits until it answers queries, which is a moment after it listens.
+    async fn ready(&self) -> Result<()> {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let mut stream = TcpStream::connect(self.address()).await?;
+            stream.write_all(b"GET /-/ready HTTP/1.0\r\n\r\n").await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await?;
+            if answer.split(' ').nth(1) == Some("200") {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "Prometheus is not ready after {LIMIT:?}: {answer}");
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Where its HTTP API is.

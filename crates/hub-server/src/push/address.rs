@@ -92,6 +92,8 @@ impl Resolve for PublicResolver {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::{is_public, literal};
     use reqwest::Url;
 

@@ -164,6 +164,8 @@ impl Breaker {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::Failure::{Broken, Unreachable};
     use super::{Breaker, ProbeTimes, Verdict};
 

@@ -136,6 +136,8 @@ pub(super) fn one_or_several<'de, D: Deserializer<'de>>(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::{SigningSecret, signature};
 
     #[test]

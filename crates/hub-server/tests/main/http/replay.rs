@@ -283,6 +283,23 @@ async fn what_a_search_reads_is_charged_also_if_it_finds_nothing() {
     assert_eq!(got.refusal(), (429, "rate_limited"));
 }
 
+/// An answer without what changes from one moment to the next.
+fn lasting(text: &str) -> Value {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|name, _| name != "ageMs" && name != "rates");
+                fields.values_mut().for_each(strip);
+            }
+            Value::Array(entries) => entries.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::from_str(text).unwrap();
+    strip(&mut value);
+    value
+}
+
 #[tokio::test]
 async fn pages_and_lists_are_compressed_if_the_client_asks_with_a_token() {
     let world = World::new().await;
@@ -302,7 +319,7 @@ async fn pages_and_lists_are_compressed_if_the_client_asks_with_a_token() {
         GzDecoder::new(&packed[..]).read_to_string(&mut whole).unwrap();
         let plain = ask("identity").send().await.unwrap();
         assert!(plain.headers().get("content-encoding").is_none(), "{path}");
-        assert_eq!(whole, plain.text().await.unwrap(), "{path}");
+        assert_eq!(lasting(&whole), lasting(&plain.text().await.unwrap()), "{path}");
         assert!(packed.len() * 2 < whole.len(), "{path}");
         // A refusal repeats what was asked for, and is not compressed.
         let refused = world.request("GET", &format!("{path}&x=1&limit=0"), STATIC);
