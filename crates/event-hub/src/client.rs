@@ -123,7 +123,7 @@ fn explain(error: hub_client::Error) -> anyhow::Error {
 }
 
 /// Whether a hub is on this machine. What is made with its secret must not go to another.
-fn is_here(host: &str) -> bool {
+pub fn is_here(host: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(build::is_loopback)
 }
 

@@ -3,12 +3,18 @@
 mod client;
 mod commands;
 mod config;
+mod confirm;
+mod exit;
 mod http;
 mod limits;
+mod listing;
 mod log;
 mod outbox;
+mod position;
 mod secret;
 mod serving;
+mod table;
+mod term;
 mod text;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -49,6 +55,9 @@ enum Command {
     Outbox(commands::outbox::Command),
     #[command(subcommand)]
     Topics(commands::topics::Command),
+    #[command(subcommand)]
+    Groups(commands::groups::Command),
+    Revoke(commands::revoke::Args),
     Doctor(commands::doctor::Args),
     #[command(subcommand)]
     Store(commands::store::Command),
@@ -68,7 +77,9 @@ fn main() -> ExitCode {
         Command::Policy(command) => commands::policy::run(&command),
         Command::Cluster(command) => commands::cluster::run(&command),
         Command::Outbox(command) => commands::outbox::run(&command),
-        Command::Topics(command) => commands::topics::run(&command),
+        Command::Topics(command) => exit::of(commands::topics::run(&command)),
+        Command::Groups(command) => exit::of(commands::groups::run(&command)),
+        Command::Revoke(args) => exit::of(commands::revoke::run(&args)),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Store(command) => commands::store::run(&command),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),

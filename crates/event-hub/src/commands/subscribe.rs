@@ -3,7 +3,8 @@
 mod line;
 
 use crate::client::{Target, block_on, connect, plain};
-use crate::config::units;
+use crate::position;
+use crate::term;
 use crate::text::{is_closed_pipe, plural, print};
 use anyhow::{Result, bail};
 use hub_client::{
@@ -11,7 +12,7 @@ use hub_client::{
 };
 use hub_proto::{GroupName, Pattern};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Follow a topic, or all topics of a pattern
 ///
@@ -31,7 +32,7 @@ pub struct Args {
 
     /// Where to begin: earliest, latest, ts:MILLISECONDS, ago:TIME (such as ago:5m), after-id:UUID, after-seq:NUMBER;
     /// a group that exists goes on where it is
-    #[arg(long, value_name = "WHERE", default_value = "latest", value_parser = from)]
+    #[arg(long, value_name = "WHERE", default_value = "latest", value_parser = position::parse)]
     from: Position,
 
     /// One line of JSON per event: the whole record
@@ -68,34 +69,6 @@ fn pattern(text: &str) -> Result<Pattern, std::borrow::Cow<'static, str>> {
 
 fn group(text: &str) -> Result<GroupName, std::borrow::Cow<'static, str>> {
     GroupName::parse(text).map_err(|error| error.msg)
-}
-
-fn from(text: &str) -> Result<Position, String> {
-    let (word, value) = text.split_once(':').map_or((text, None), |(word, value)| (word, Some(value)));
-    Ok(match (word, value) {
-        ("earliest", None) => Position::Earliest,
-        ("latest", None) => Position::Latest,
-        ("ts", Some(value)) => {
-            Position::Ts(value.parse().map_err(|_| "ts: takes milliseconds since 1970".to_owned())?)
-        }
-        ("ago", Some(value)) => {
-            let ago = units::parse_time(value).ok_or("ago: takes a time such as 90s, 5m or 2h")?;
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
-            Position::Ts(now.saturating_sub(ago))
-        }
-        ("after-id", Some(value)) => {
-            Position::AfterId(value.parse().map_err(|_| "after-id: takes a UUID".to_owned())?)
-        }
-        ("after-seq", Some(value)) => {
-            Position::AfterSeq(value.parse().map_err(|_| "after-seq: takes a number".to_owned())?)
-        }
-        _ => {
-            return Err(
-                "earliest, latest, ts:MILLISECONDS, ago:TIME, after-id:UUID or after-seq:NUMBER is expected"
-                    .into(),
-            );
-        }
-    })
 }
 
 fn filter(text: &str) -> Result<Filter, String> {
@@ -218,7 +191,7 @@ fn show(args: &Args, delivered: &Delivered) -> std::io::Result<()> {
     if args.json {
         return print(&format!("{}\n", String::from_utf8_lossy(delivered.event.json())));
     }
-    print(&line::line(&delivered.event, line::width()))
+    print(&line::line(&delivered.event, term::width()))
 }
 
 /// Ctrl-C, or a polite kill.

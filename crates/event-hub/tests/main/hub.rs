@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::http::Uri;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Variables that would change what the program does.
-const VARIABLES: [&str; 18] = [
+const VARIABLES: [&str; 19] = [
     "OUTBOX_URL",
     "MONGO_URL",
     "ADVERTISE",
@@ -25,6 +25,7 @@ const VARIABLES: [&str; 18] = [
     "EVENT_HUB_DATA",
     "EVENT_HUB_CONFIG",
     "EVENT_HUB_URL",
+    "EVENT_HUB_OPS_URL",
     "EVENT_HUB_TOKEN",
     "JWT_JWKS_URL",
     "JWT_SECRET",

@@ -35,14 +35,13 @@ fn a_topic_that_was_deleted_stays_so_after_a_kill() {
     removed.ends_with(0);
     assert_eq!(removed.out, "junk.t deleted: 1 topic, 0 groups, 3 events\n");
     let again = topics(&hub, &["rm", "--yes", "junk.t"]);
-    again.ends_with(2);
+    again.ends_with(1);
     assert!(again.err.contains("junk.t"), "{}", again.err);
     hub.process.signal("KILL");
     hub.process.ended();
     hub.start_again(&place.path("data"));
     let listed = topics(&hub, &["ls", "--json"]);
-    let names: Vec<serde_json::Value> = serde_json::from_str(&listed.out).unwrap();
-    assert_eq!(names.iter().map(|topic| topic["name"].as_str().unwrap()).collect::<Vec<_>>(), ["kept"]);
+    assert_eq!(listed.json()["name"], "kept");
     assert_eq!(publish(&hub, "junk.t", "4")["seq"], 4, "the numbering continues");
     hub.stop();
 }
@@ -50,7 +49,7 @@ fn a_topic_that_was_deleted_stays_so_after_a_kill() {
 #[test]
 fn a_hub_that_is_not_there_is_told_of() {
     let ran = run_with(&["topics", "ls", "--ops-url", "http://127.0.0.1:1/", "--token", "x"], &[]);
-    ran.ends_with(2);
+    ran.ends_with(1);
     assert!(ran.err.contains("no hub answers") && ran.err.contains("--ops-url"), "{}", ran.err);
     let ran = run_with(&["topics", "ls", "--ops-url", "ftp://x/", "--token", "x"], &[]);
     ran.ends_with(2);

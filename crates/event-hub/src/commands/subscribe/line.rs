@@ -2,14 +2,6 @@
 
 use crate::text::time;
 use hub_proto::Event;
-use std::io::IsTerminal;
-
-/// The width of the terminal; `None` if it is none, and nothing is cut.
-pub fn width() -> Option<usize> {
-    let stdout = std::io::stdout();
-    let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
-    (size.ws_col > 0).then_some(usize::from(size.ws_col))
-}
 
 /// Time, topic, seq, key, payload; cut to `width`. What could steer a terminal is shown as a dot.
 pub fn line(event: &Event, width: Option<usize>) -> String {
