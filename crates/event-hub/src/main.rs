@@ -11,6 +11,7 @@ mod listing;
 mod log;
 mod outbox;
 mod position;
+mod progress;
 mod secret;
 mod serving;
 mod table;
@@ -57,6 +58,8 @@ enum Command {
     Topics(commands::topics::Command),
     #[command(subcommand)]
     Groups(commands::groups::Command),
+    Export(commands::export::Args),
+    Import(commands::import::Args),
     Revoke(commands::revoke::Args),
     Doctor(commands::doctor::Args),
     #[command(subcommand)]
@@ -79,6 +82,8 @@ fn main() -> ExitCode {
         Command::Outbox(command) => commands::outbox::run(&command),
         Command::Topics(command) => exit::of(commands::topics::run(&command)),
         Command::Groups(command) => exit::of(commands::groups::run(&command)),
+        Command::Export(args) => exit::of(commands::export::run(&args)),
+        Command::Import(args) => exit::of(commands::import::run(&args)),
         Command::Revoke(args) => exit::of(commands::revoke::run(&args)),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Store(command) => commands::store::run(&command),
