@@ -58,8 +58,13 @@ enum Command {
     Topics(commands::topics::Command),
     #[command(subcommand)]
     Groups(commands::groups::Command),
+    Replay(commands::replay::Args),
     Export(commands::export::Args),
     Import(commands::import::Args),
+    #[command(subcommand)]
+    Dlq(commands::dlq::Command),
+    #[command(subcommand)]
+    Event(commands::event::Command),
     Revoke(commands::revoke::Args),
     Doctor(commands::doctor::Args),
     #[command(subcommand)]
@@ -82,8 +87,11 @@ fn main() -> ExitCode {
         Command::Outbox(command) => commands::outbox::run(&command),
         Command::Topics(command) => exit::of(commands::topics::run(&command)),
         Command::Groups(command) => exit::of(commands::groups::run(&command)),
+        Command::Replay(args) => exit::of(commands::replay::run(&args)),
         Command::Export(args) => exit::of(commands::export::run(&args)),
         Command::Import(args) => exit::of(commands::import::run(&args)),
+        Command::Dlq(command) => exit::of(commands::dlq::run(&command)),
+        Command::Event(command) => exit::of(commands::event::run(&command)),
         Command::Revoke(args) => exit::of(commands::revoke::run(&args)),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Store(command) => commands::store::run(&command),

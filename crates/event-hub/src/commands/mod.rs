@@ -3,13 +3,16 @@
 pub mod cluster;
 pub mod completions;
 pub mod config;
+pub mod dlq;
 pub mod doctor;
+pub mod event;
 pub mod export;
 pub mod groups;
 pub mod import;
 pub mod outbox;
 pub mod policy;
 pub mod publish;
+pub mod replay;
 pub mod revoke;
 pub mod serve;
 pub mod store;

@@ -1,0 +1,175 @@
+//! `event-hub event …`: one event, and where it went.
+
+use crate::client::block_on;
+use crate::http::{HttpHub, HttpTarget};
+use crate::listing::{number, text};
+use crate::table::{Cell, Column, Table, facts};
+use crate::term::{Style, safe};
+use crate::text::{finish, time};
+use anyhow::Result;
+use hub_proto::EventId;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::process::ExitCode;
+
+/// Follow one event
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    Show(ShowArgs),
+}
+
+/// Show an event and where it went: its outbox row, its groups, its dead letter, its replays
+///
+/// Needs a token with the subscribe right on the topic.
+///
+/// Exit code: 0, 1 if there is no such event or the hub did not answer, 2 if the command line is wrong.
+#[derive(Debug, clap::Args)]
+pub struct ShowArgs {
+    /// The id of the event
+    #[arg(value_name = "ID")]
+    id: EventId,
+
+    /// Its topic: ids are unique within a topic only
+    #[arg(long, value_name = "TOPIC")]
+    topic: String,
+
+    /// Print the hub's answer as JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    target: HttpTarget,
+}
+
+pub fn run(command: &Command) -> Result<ExitCode> {
+    let Command::Show(args) = command;
+    block_on(show(args))
+}
+
+async fn show(args: &ShowArgs) -> Result<ExitCode> {
+    let hub = HttpHub::new(&args.target)?.needing(format!("subscribe:{}", args.topic));
+    let id = args.id.to_string();
+    let answer = hub.get_bytes("/event", &[("topic", &args.topic), ("id", &id)]).await?;
+    if args.json {
+        return finish(&format!("{}\n", String::from_utf8_lossy(&answer).trim_end()), 0);
+    }
+    let parts: Parts<'_> = serde_json::from_slice(&answer).unwrap_or_default();
+    let payload = parts.event.map(|event| event.payload.get());
+    finish(&words(args, &serde_json::from_slice(&answer)?, payload), 0)
+}
+
+/// The payload as the publisher wrote it: a reader of JSON rounds numbers.
+#[derive(Default, Deserialize)]
+struct Parts<'a> {
+    #[serde(borrow)]
+    event: Option<Record<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Record<'a> {
+    #[serde(borrow)]
+    payload: &'a RawValue,
+}
+
+fn words(args: &ShowArgs, answer: &Value, payload: Option<&str>) -> String {
+    let event = &answer["event"];
+    let mut about =
+        vec![("id", args.id.to_string()), ("topic", args.topic.clone()), ("seq", number(&answer["seq"]))];
+    if event.is_null() {
+        let state = match answer["cleaned"] == true {
+            true => "cleaned away; its id is remembered",
+            false => "not published yet; it is in an outbox",
+        };
+        about.push(("event", state.to_owned()));
+    }
+    for (name, value) in [("time (UTC)", &event["ts"]), ("committed (UTC)", &answer["committed"])] {
+        about.extend(value.as_u64().map(|at| (name, time(at))));
+    }
+    for (name, value) in [
+        ("key", &event["key"]),
+        ("session", &event["sid"]),
+        ("headers", &event["headers"]),
+        ("tags", &event["tags"]),
+        ("caused by", &event["caused_by"]),
+        ("replay for group", &answer["replayFor"]),
+        ("replay of", &answer["replayOf"]),
+        ("dead letter", &answer["letter"]),
+    ] {
+        about.extend((!value.is_null()).then(|| (name, plain(value))));
+    }
+    about.extend(payload.map(|payload| ("payload", payload.to_owned())));
+    let mut shown = facts(&about);
+    if answer["outbox"].is_object() {
+        shown.push_str("\noutbox row\n");
+        shown.push_str(&members(&answer["outbox"]));
+    }
+    let groups = answer["groups"].as_array().map(Vec::as_slice).unwrap_or_default();
+    shown.push('\n');
+    match groups.is_empty() {
+        true => shown.push_str("no groups\n"),
+        false => shown.push_str(&group_table(groups)),
+    }
+    if !answer["next"].is_null() {
+        shown.push_str("  and further groups\n");
+    }
+    for group in groups.iter().filter(|group| group["letter"].is_object()) {
+        shown.push_str(&format!("\ndead letter of {}\n", safe(&text(&group["group"]))));
+        shown.push_str(&members(&group["letter"]));
+    }
+    shown
+}
+
+fn group_table(groups: &[Value]) -> String {
+    let mut table = Table::new(&[
+        Column::text("GROUP"),
+        Column::text("STATE"),
+        Column::number("ATTEMPTS"),
+        Column::number("FAILURES"),
+        Column::text("DETAILS"),
+    ]);
+    for group in groups {
+        let state = text(&group["state"]);
+        let style = match state.as_str() {
+            "settled" | "filtered" => Style::Green,
+            "dead_lettered" | "dead_lettering" => Style::Red,
+            "leased" | "pending" | "parked" => Style::Yellow,
+            _ => Style::Plain,
+        };
+        // What else the hub says of the group.
+        let known = ["group", "state", "attempts", "failures", "letter"];
+        let rest = group
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(name, value)| !known.contains(&name.as_str()) && !value.is_null());
+        let details = rest.map(|(name, value)| format!("{name} {}", plain(value))).collect::<Vec<_>>();
+        table.row(vec![
+            text(&group["group"]).into(),
+            Cell::new(state).style(style),
+            number(&group["attempts"]).into(),
+            number(&group["failures"]).into(),
+            details.join(", ").into(),
+        ]);
+    }
+    table.text()
+}
+
+/// The members of an object, one per line; what is inside of them stays JSON.
+fn members(object: &Value) -> String {
+    let members: Vec<(&str, String)> = object
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| match (name.as_str(), value.as_u64()) {
+            (name @ ("ts" | "discarded"), Some(at)) => (name, format!("{} UTC", time(at))),
+            (name, _) => (name, plain(value)),
+        })
+        .collect();
+    facts(&members)
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
