@@ -66,6 +66,7 @@ enum Command {
     #[command(subcommand)]
     Event(commands::event::Command),
     Revoke(commands::revoke::Args),
+    Top(commands::top::Args),
     Doctor(commands::doctor::Args),
     #[command(subcommand)]
     Store(commands::store::Command),
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         Command::Dlq(command) => exit::of(commands::dlq::run(&command)),
         Command::Event(command) => exit::of(commands::event::run(&command)),
         Command::Revoke(args) => exit::of(commands::revoke::run(&args)),
+        Command::Top(args) => exit::of(commands::top::run(&args)),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Store(command) => commands::store::run(&command),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),

@@ -18,6 +18,7 @@ pub mod serve;
 pub mod store;
 pub mod subscribe;
 pub mod token;
+pub mod top;
 pub mod topics;
 
 use anyhow::{Context, bail};
