@@ -1,5 +1,6 @@
 //! `event-hub topics …`: the topics of a running hub, over its HTTP port.
 
+mod lint;
 mod show;
 
 use crate::client::block_on;
@@ -20,6 +21,7 @@ pub enum Command {
     Ls(LsArgs),
     Show(show::Args),
     Rm(RmArgs),
+    Lint(lint::Args),
 }
 
 /// List the topics that the token may see
@@ -68,6 +70,7 @@ pub fn run(command: &Command) -> Result<ExitCode> {
         Command::Ls(args) => block_on(ls(args)),
         Command::Show(args) => block_on(show::show(args)),
         Command::Rm(args) => block_on(rm(args)),
+        Command::Lint(args) => block_on(lint::lint(args)),
     }
 }
 
