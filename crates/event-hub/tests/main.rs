@@ -3,6 +3,8 @@
 
 #[path = "main/audit.rs"]
 mod audit;
+#[path = "main/cli/mod.rs"]
+mod cli;
 #[path = "main/client/mod.rs"]
 mod client;
 #[path = "main/config.rs"]
