@@ -4,6 +4,8 @@ mod client;
 mod commands;
 mod config;
 mod confirm;
+#[cfg(test)]
+mod docs;
 mod exit;
 mod http;
 mod limits;

@@ -113,6 +113,55 @@ fn aligned(rows: &[Vec<String>], is_left: impl Fn(usize) -> bool) -> String {
     text
 }
 
+/// JSON over several lines. Nothing of it is read: numbers and the order of members stay as they were written.
+pub fn pretty(json: &str) -> String {
+    let (mut text, mut depth) = (String::new(), 0_usize);
+    let (mut is_string, mut is_escaped) = (false, false);
+    let mut letters = json.trim().chars().peekable();
+    let line = |text: &mut String, depth: usize| {
+        text.push('\n');
+        text.push_str(&"  ".repeat(depth));
+    };
+    while let Some(letter) = letters.next() {
+        match letter {
+            _ if is_string => {
+                text.push(letter);
+                is_string = is_escaped || letter != '"';
+                is_escaped = letter == '\\' && !is_escaped;
+            }
+            '"' => {
+                text.push(letter);
+                is_string = true;
+            }
+            '{' | '[' => {
+                text.push(letter);
+                while letters.next_if(|next| next.is_ascii_whitespace()).is_some() {}
+                match letters.next_if(|next| matches!(next, '}' | ']')) {
+                    Some(end) => text.push(end),
+                    None => {
+                        depth += 1;
+                        line(&mut text, depth);
+                    }
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                line(&mut text, depth);
+                text.push(letter);
+            }
+            ',' => {
+                text.push(letter);
+                line(&mut text, depth);
+            }
+            ':' => text.push_str(": "),
+            letter if letter.is_ascii_whitespace() => {}
+            letter => text.push(letter),
+        }
+    }
+    text.push('\n');
+    text
+}
+
 /// Breaks a text into lines of at most `width` letters.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -155,6 +204,14 @@ mod tests {
         let rows = [vec!["a".to_string(), "10".to_string()], vec!["long".to_string(), "5".to_string()]];
         assert_eq!(table(&rows), "  a     10\n  long   5\n");
         assert_eq!(columns(&rows), "  a     10\n  long  5\n");
+    }
+
+    #[test]
+    fn json_is_laid_out_and_not_changed() {
+        let json = r#"{"b":1.50,"a":[ 1, {} ,[]],"text":"a\\\"{,:","n":123456789012345678901}"#;
+        let laid_out = "{\n  \"b\": 1.50,\n  \"a\": [\n    1,\n    {},\n    []\n  ],\n  \"text\": \"a\\\\\\\"{,:\",\n  \"n\": 123456789012345678901\n}\n";
+        assert_eq!(pretty(json), laid_out);
+        assert_eq!(pretty("1\n"), "1\n");
     }
 
     #[test]

@@ -6,7 +6,8 @@ mod rm;
 
 use crate::client::block_on;
 use crate::http::{HttpHub, HttpTarget};
-use crate::text::finish;
+use crate::term::safe;
+use crate::text::{finish, pretty};
 use anyhow::Result;
 use std::process::ExitCode;
 
@@ -89,9 +90,10 @@ pub fn run(command: &Command) -> Result<ExitCode> {
 
 async fn show(args: &ShowArgs) -> Result<ExitCode> {
     let hub = HttpHub::new(&args.target)?.needing(format!("subscribe:dlq.{}", args.topic));
-    let letter = hub.get("/dlq/show", &[("topic", &args.topic), ("id", &args.id)]).await?;
+    let letter = hub.get_bytes("/dlq/show", &[("topic", &args.topic), ("id", &args.id)]).await?;
+    let letter = String::from_utf8_lossy(&letter);
     match args.json {
-        true => finish(&format!("{letter}\n"), 0),
-        false => finish(&format!("{letter:#}\n"), 0),
+        true => finish(&format!("{}\n", letter.trim_end()), 0),
+        false => finish(&pretty(&letter).lines().map(|line| safe(line) + "\n").collect::<String>(), 0),
     }
 }

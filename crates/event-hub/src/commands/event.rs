@@ -8,7 +8,9 @@ use crate::term::{Style, safe};
 use crate::text::{finish, time};
 use anyhow::Result;
 use hub_proto::EventId;
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::process::ExitCode;
 
 /// Follow one event
@@ -48,14 +50,29 @@ pub fn run(command: &Command) -> Result<ExitCode> {
 async fn show(args: &ShowArgs) -> Result<ExitCode> {
     let hub = HttpHub::new(&args.target)?.needing(format!("subscribe:{}", args.topic));
     let id = args.id.to_string();
-    let answer = hub.get("/event", &[("topic", &args.topic), ("id", &id)]).await?;
-    match args.json {
-        true => finish(&format!("{answer}\n"), 0),
-        false => finish(&words(args, &answer), 0),
+    let answer = hub.get_bytes("/event", &[("topic", &args.topic), ("id", &id)]).await?;
+    if args.json {
+        return finish(&format!("{}\n", String::from_utf8_lossy(&answer).trim_end()), 0);
     }
+    let parts: Parts<'_> = serde_json::from_slice(&answer).unwrap_or_default();
+    let payload = parts.event.map(|event| event.payload.get());
+    finish(&words(args, &serde_json::from_slice(&answer)?, payload), 0)
 }
 
-fn words(args: &ShowArgs, answer: &Value) -> String {
+/// The payload as the publisher wrote it: a reader of JSON rounds numbers.
+#[derive(Default, Deserialize)]
+struct Parts<'a> {
+    #[serde(borrow)]
+    event: Option<Record<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Record<'a> {
+    #[serde(borrow)]
+    payload: &'a RawValue,
+}
+
+fn words(args: &ShowArgs, answer: &Value, payload: Option<&str>) -> String {
     let event = &answer["event"];
     let mut about =
         vec![("id", args.id.to_string()), ("topic", args.topic.clone()), ("seq", number(&answer["seq"]))];
@@ -81,9 +98,7 @@ fn words(args: &ShowArgs, answer: &Value) -> String {
     ] {
         about.extend((!value.is_null()).then(|| (name, plain(value))));
     }
-    if !event.is_null() {
-        about.push(("payload", event["payload"].to_string()));
-    }
+    about.extend(payload.map(|payload| ("payload", payload.to_owned())));
     let mut shown = facts(&about);
     if answer["outbox"].is_object() {
         shown.push_str("\noutbox row\n");
@@ -147,7 +162,10 @@ fn members(object: &Value) -> String {
         .into_iter()
         .flatten()
         .filter(|(_, value)| !value.is_null())
-        .map(|(name, value)| (name.as_str(), plain(value)))
+        .map(|(name, value)| match (name.as_str(), value.as_u64()) {
+            (name @ ("ts" | "discarded"), Some(at)) => (name, format!("{} UTC", time(at))),
+            (name, _) => (name, plain(value)),
+        })
         .collect();
     facts(&members)
 }

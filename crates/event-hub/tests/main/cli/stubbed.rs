@@ -188,12 +188,12 @@ fn an_event_is_shown_with_where_it_went() {
     let hub = Stub::json(&[(
         "GET /event?topic=t&id=0190a1b2-0000-7000-8000-000000000001",
         200,
-        r#"{"topic":"t","event":{"id":"0190a1b2-0000-7000-8000-000000000001","topic":"t","seq":3,"ts":951827696000,"payload":{"n":1}},"seq":3,"committed":951827697000,"groups":[{"group":"billing","state":"settled"},{"group":"mail","state":"leased","attempts":2,"failures":1,"member":7},{"group":"audit","state":"dead_lettered","letter":{"id":"d-1","err":"no such\u001b[2J customer"}}]}"#,
+        r#"{"topic":"t","event":{"id":"0190a1b2-0000-7000-8000-000000000001","topic":"t","seq":3,"ts":951827696000,"payload":{"n":1.50}},"seq":3,"committed":951827697000,"groups":[{"group":"billing","state":"settled"},{"group":"mail","state":"leased","attempts":2,"failures":1,"member":7},{"group":"audit","state":"dead_lettered","letter":{"id":"d-1","err":"no such\u001b[2J customer","ts":951827696000}}]}"#,
     )]);
     let show = ["event", "show", "0190a1b2-0000-7000-8000-000000000001", "--topic", "t"];
     let ran = run(&hub, &show);
-    ran.ends_with(0).says("seq 3").says("committed (UTC) 2000-02-29 12:34:57").says("payload {\"n\":1}");
+    ran.ends_with(0).says("seq 3").says("committed (UTC) 2000-02-29 12:34:57").says("payload {\"n\":1.50}");
     ran.says("billing settled - -").says("mail leased 2 1 member 7");
-    ran.says("dead letter of audit err no such·[2J customer id d-1");
+    ran.says("dead letter of audit err no such·[2J customer id d-1 ts 2000-02-29 12:34:56 UTC");
     assert_eq!(run(&hub, &[&show[..], &["--json"]].concat()).json()["groups"][1]["attempts"], 2);
 }
