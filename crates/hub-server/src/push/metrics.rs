@@ -21,10 +21,11 @@ impl Collector for Push {
             }
         }
         let help = "how long endpoints took to answer";
-        let mut metric = encoder.encode_descriptor("push_duration_ms", help, None, MetricType::Histogram)?;
+        let mut metric =
+            encoder.encode_descriptor("push_duration_seconds", help, None, MetricType::Histogram)?;
         for entry in &all {
             let labels = [("endpoint", entry.endpoint.name())];
-            entry.status.duration_ms.encode(metric.encode_family(&labels)?)?;
+            entry.status.duration_seconds.encode(metric.encode_family(&labels)?)?;
         }
         let help = "1 if the circuit breaker of an endpoint is open";
         let mut metric = encoder.encode_descriptor("push_breaker_open", help, None, MetricType::Gauge)?;

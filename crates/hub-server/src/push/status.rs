@@ -64,18 +64,19 @@ pub(crate) struct Status {
     last_failure: Mutex<Option<LastFailure>>,
     in_flight: AtomicUsize,
     outcomes: [Counter; LABELS.len()],
-    pub(super) duration_ms: Histogram,
+    pub(super) duration_seconds: Histogram,
 }
 
 impl Default for Status {
     fn default() -> Self {
-        let bounds = [1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1e3, 2.5e3, 5e3, 1e4, 1.5e4, 3e4];
+        let bounds =
+            [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0];
         Self {
             state: Mutex::default(),
             last_failure: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             outcomes: Default::default(),
-            duration_ms: Histogram::new(bounds),
+            duration_seconds: Histogram::new(bounds),
         }
     }
 }
@@ -112,12 +113,12 @@ impl Status {
     }
 
     /// Counts a request that has ended.
-    pub(super) fn count(&self, outcome: &Outcome, took_ms: f64, now: Millis) {
+    pub(super) fn count(&self, outcome: &Outcome, took_seconds: f64, now: Millis) {
         let label = outcome.label();
         if let Some(at) = LABELS.iter().position(|known| *known == label) {
             self.outcomes[at].inc();
         }
-        self.duration_ms.observe(took_ms);
+        self.duration_seconds.observe(took_seconds);
         if !matches!(outcome, Outcome::Delivered(_)) {
             let failure = LastFailure { at: now, status: outcome.status(), error: outcome.reason() };
             *self.last_failure.lock() = Some(failure);

@@ -208,7 +208,7 @@ impl Worker {
 
     /// Settles an event by what its endpoint said.
     fn settle(&self, gate: &mut Gate, Ended { delivery, outcome, took }: Ended) {
-        self.status.count(&outcome, took.as_secs_f64() * 1000.0, self.bus.now());
+        self.status.count(&outcome, took.as_secs_f64(), self.bus.now());
         let (now, concurrency) = (gate.now(), usize::from(self.endpoint.definition.concurrency));
         let failure = match outcome {
             Outcome::BadGateway(_) | Outcome::Unreachable(_) => Some(Failure::Unreachable),

@@ -172,7 +172,7 @@ async fn metrics_count_deliveries_by_outcome() {
     for line in [
         "push_deliveries_total{endpoint=\"crm\",outcome=\"delivered\"} 2",
         "push_deliveries_total{endpoint=\"crm\",outcome=\"refused\"} 1",
-        "push_duration_ms_count{endpoint=\"crm\"} 3",
+        "push_duration_seconds_count{endpoint=\"crm\"} 3",
         "push_breaker_open{endpoint=\"crm\"} 0",
         "push_paused{endpoint=\"crm\"} 0",
     ] {
