@@ -1,7 +1,7 @@
 //! Events that are put in line together.
 
 use crate::Millis;
-use crate::committer::{Receipt, Room, Sent, TakenTopics};
+use crate::committer::{self, NoRoom, Receipt, Room, Sent, TakenTopics};
 use crate::engine::{Drafts, Engine};
 use crate::topic::Topic;
 use futures_core::future::BoxFuture;
@@ -58,31 +58,49 @@ impl Burst {
     /// If the event is bad in itself, or the hub stops.
     pub fn add(&mut self, event: NewEvent) -> Result<Added> {
         let draft = self.engine.draft(event, self.subject.as_deref())?;
-        if self.takes_topics(std::slice::from_ref(&draft)) && self.takes(std::slice::from_ref(&draft)) {
-            if self.drafts.capacity() == 0 {
-                self.drafts.reserve(Self::FIRST);
+        match self.take_room(std::slice::from_ref(&draft)) {
+            Ok(()) => {
+                if self.drafts.capacity() == 0 {
+                    self.drafts.reserve(Self::FIRST);
+                }
+                self.drafts.push(draft);
+                Ok(Added::Taken)
             }
-            self.drafts.push(draft);
-            return Ok(Added::Taken);
+            Err(NoRoom::Full) => {
+                let since = self.engine.clock.steady();
+                Ok(self.crowded(vec![draft], since))
+            }
+            Err(NoRoom::Closed) => Err(stopped(&draft)),
         }
-        let since = self.engine.clock.steady();
-        Ok(self.crowded(vec![draft], since))
     }
 
-    /// Adds several events, which get into one commit. One that was found bad before keeps its error in its place.
+    /// Adds several events, which get into one commit. One that was found bad before keeps its error in its place. If the hub
+    /// stops, that is the error of all others.
     pub fn add_all(&mut self, events: Vec<Result<NewEvent>>) -> (Checked, Added) {
-        let (drafts, checked) = self.engine.drafts(events, self.subject.as_deref());
+        let (drafts, mut checked) = self.engine.drafts(events, self.subject.as_deref());
         let since = self.engine.clock.steady();
-        (checked, self.add_drafts(drafts, since))
+        match self.add_drafts(drafts, since) {
+            Ok(added) => (checked, added),
+            Err(drafts) => {
+                checked.refuse(drafts.iter().map(stopped));
+                (checked, Added::Taken)
+            }
+        }
     }
 
     /// Adds events that were checked, and wait since a time.
-    pub(crate) fn add_drafts(&mut self, mut drafts: Drafts, since: Millis) -> Added {
-        if drafts.is_empty() || (self.takes_topics(&drafts) && self.takes(&drafts)) {
-            self.drafts.append(&mut drafts);
-            return Added::Taken;
+    ///
+    /// # Errors
+    /// The events, if the hub stops.
+    pub(crate) fn add_drafts(&mut self, mut drafts: Drafts, since: Millis) -> Result<Added, Drafts> {
+        match self.take_room(&drafts) {
+            Ok(()) => {
+                self.drafts.append(&mut drafts);
+                Ok(Added::Taken)
+            }
+            Err(NoRoom::Full) => Ok(self.crowded(drafts, since)),
+            Err(NoRoom::Closed) => Err(drafts),
         }
-        self.crowded(drafts, since)
     }
 
     /// Whether it should be sent before more is added.
@@ -115,20 +133,20 @@ impl Burst {
         taken.try_take(drafts.iter().map(|(topic, _)| topic.number))
     }
 
-    /// Whether there is room for more events, which is taken then. Events of topics that are held up go by themselves: others do not
-    /// wait for their room.
-    fn takes(&mut self, drafts: &[(Arc<Topic>, Draft)]) -> bool {
-        let Some((topic, _)) = drafts.first() else { return true };
-        if drafts.iter().any(|(topic, _)| topic.is_held_up()) {
-            return false;
+    /// Takes room for more events, if there is some. Events of topics that are held up go by themselves: others do not wait for
+    /// their room.
+    fn take_room(&mut self, drafts: &[(Arc<Topic>, Draft)]) -> Result<(), NoRoom> {
+        let Some((topic, _)) = drafts.first() else { return Ok(()) };
+        if !self.takes_topics(drafts) || drafts.iter().any(|(topic, _)| topic.is_held_up()) {
+            return Err(NoRoom::Full);
         }
         let bytes = drafts.iter().map(|(_, draft)| draft.len()).sum();
-        let Some(room) = self.engine.committer.try_room(topic, bytes) else { return false };
+        let room = self.engine.committer.try_room(topic, bytes)?;
         match &mut self.room {
             Some(all) => all.merge(room),
             none => *none = Some(room),
         }
-        true
+        Ok(())
     }
 
     #[expect(clippy::async_yields_async, reason = "one is to be in line, the other to be committed")]
@@ -149,9 +167,23 @@ impl Burst {
     }
 }
 
+/// The error of an event that comes when nothing is taken any more.
+fn stopped((_, draft): &(Arc<Topic>, Draft)) -> Error {
+    committer::stopped().with_id(draft.id())
+}
+
 impl Checked {
     pub(crate) fn new(errors: Vec<Option<Error>>) -> Self {
         Self(errors)
+    }
+
+    /// Gives the good ones these errors, in their order.
+    fn refuse(&mut self, errors: impl IntoIterator<Item = Error>) {
+        self.0
+            .iter_mut()
+            .filter(|error| error.is_none())
+            .zip(errors)
+            .for_each(|(place, error)| *place = Some(error));
     }
 
     /// How many there were.

@@ -15,7 +15,7 @@ mod queue;
 mod room;
 mod topics_in_flight;
 
-pub(crate) use room::Room;
+pub(crate) use room::{NoRoom, Room};
 pub(crate) use topics_in_flight::{TakenTopics, TopicsInFlight};
 
 use answer::{Answer, Asker, Comparison, Joint, Place, Reply, Twin, conflict, reply, unknown_outcome};
@@ -361,7 +361,7 @@ impl Committer {
     }
 
     /// Room for an event, if there is some at once: see [`Rooms::try_take`].
-    pub fn try_room(&self, topic: &Topic, bytes: usize) -> Option<Room> {
+    pub fn try_room(&self, topic: &Topic, bytes: usize) -> Result<Room, NoRoom> {
         self.rooms.try_take(topic.is_held_up(), bytes)
     }
 
@@ -736,7 +736,8 @@ fn cut_off() -> Error {
     Error::unavailable(unknown_outcome(&StoreError::Unavailable("the hub went down".into())))
 }
 
-fn stopped() -> Error {
+/// Nothing is taken any more.
+pub(crate) fn stopped() -> Error {
     Error::unavailable("the hub is stopping: the event was not stored, try again later")
 }
 

@@ -525,7 +525,7 @@ impl Engine {
     pub fn publish(self: &Arc<Self>, event: NewEvent) -> Result<Submission> {
         let (topic, draft) = self.draft(event, None)?;
         let now = self.clock.steady();
-        if let Some(room) = self.committer.try_room(&topic, draft.len()) {
+        if let Ok(room) = self.committer.try_room(&topic, draft.len()) {
             return self.committer.publish(room, topic, draft, now).map(Submission::Queued);
         }
         let (engine, event) = (self.clone(), (topic, draft));

@@ -2,7 +2,7 @@
 
 use crate::Millis;
 use crate::burst::{Added, Burst};
-use crate::committer::{Receipt, Sent};
+use crate::committer::{self, Receipt, Sent};
 use crate::engine::{Drafts, Engine};
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
@@ -176,11 +176,14 @@ async fn put_in_line(mut burst: Burst, drafts: Drafts, time: Time, waits_for_roo
     let no_room =
         || Error::unavailable("the store does not keep up: the event was not stored, try again later");
     match burst.add_drafts(drafts, time.since) {
-        Added::Taken => burst.send_since(time.since).unwrap_or_else(|| Sent::refused(ids, no_room())),
-        Added::Crowded(room) if waits_for_room => match tokio::time::timeout_at(time.deadline, room).await {
-            Ok(sent) => sent,
-            Err(_) => Sent::refused(ids, no_room()),
-        },
-        Added::Crowded(_) => Sent::refused(ids, no_room()),
+        Err(_) => Sent::refused(ids, committer::stopped()),
+        Ok(Added::Taken) => burst.send_since(time.since).unwrap_or_else(|| Sent::refused(ids, no_room())),
+        Ok(Added::Crowded(room)) if waits_for_room => {
+            match tokio::time::timeout_at(time.deadline, room).await {
+                Ok(sent) => sent,
+                Err(_) => Sent::refused(ids, no_room()),
+            }
+        }
+        Ok(Added::Crowded(_)) => Sent::refused(ids, no_room()),
     }
 }

@@ -62,6 +62,24 @@ pub enum Found {
 
 /// Looks an id up.
 pub fn find_id(shared: &Shared, topic: &Topic, id: EventId, hash: u64, wait: Wait) -> Answer<Option<Found>> {
+    loop {
+        // Before the segments are listed: records move to a segment that is in the list already.
+        let moves = topic.state.lock().moves;
+        match find_listed_id(shared, topic, id, hash, wait) {
+            Ok(None) | Err(Failed::Store(StoreError::Damaged(_))) if has_moved(topic, moves) => {}
+            answer => return answer,
+        }
+    }
+}
+
+/// Looks an id up in the segments that there are now.
+fn find_listed_id(
+    shared: &Shared,
+    topic: &Topic,
+    id: EventId,
+    hash: u64,
+    wait: Wait,
+) -> Answer<Option<Found>> {
     let segments = shared.segments();
     for segment in segments.last().into_iter().chain(segments.sealed_with(id)) {
         let offsets = shared.ask(segment, wait, || segment.offsets(id, hash, wait));
@@ -207,22 +225,28 @@ fn lose(shared: &Shared, topic: &Topic, segment: &Segment, entries: &[Entry]) {
 
 /// The highest seq that was committed before a time.
 pub fn seq_before(shared: &Shared, topic: &Topic, time: Millis, wait: Wait) -> Answer<u64> {
-    let (last, spans) = {
-        let state = topic.state.lock();
-        (state.meta.last, state.spans.clone())
-    };
-    let mut after = 0;
-    for span in &spans {
-        match span.segment.committed(topic.number) {
-            Some((_, newest)) if newest >= time => {
-                after = search_time(shared, topic, span, time, wait)?;
-                break;
+    loop {
+        let (last, moves, spans) = {
+            let state = topic.state.lock();
+            (state.meta.last, state.moves, state.spans.clone())
+        };
+        let mut after = 0;
+        for span in &spans {
+            match span.segment.committed(topic.number) {
+                Some((_, newest)) if newest >= time => {
+                    after = search_time(shared, topic, span, time, wait)?;
+                    break;
+                }
+                _ => after = span.last,
             }
-            _ => after = span.last,
         }
+        // A segment that was cut meanwhile has no commit times of the records that it had.
+        if has_moved(topic, moves) {
+            continue;
+        }
+        let one = ReadLimit { events: 1, bytes: 1 };
+        return Ok(read(shared, topic, after, one, wait)?.first().map_or(last, |event| event.seq() - 1));
     }
-    let one = ReadLimit { events: 1, bytes: 1 };
-    Ok(read(shared, topic, after, one, wait)?.first().map_or(last, |event| event.seq() - 1))
 }
 
 /// The highest seq of a span that was committed before a time.

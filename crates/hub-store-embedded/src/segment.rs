@@ -99,6 +99,17 @@ pub enum Index {
     Sealed(Sidecar),
 }
 
+impl Index {
+    /// The highest of its ids that are UUIDs v7.
+    pub fn highest_v7(&self) -> Option<EventId> {
+        let v7 = match self {
+            Self::Open(index) => index.v7,
+            Self::Sealed(sidecar) => sidecar.v7(),
+        };
+        v7.map(|(_, highest)| highest)
+    }
+}
+
 /// A file of the log.
 pub struct Segment {
     /// Its name.
@@ -159,6 +170,17 @@ impl Segments {
         let sealed = sealed.iter().map(|segment| (segment.highest_v7(), segment.clone()));
         let mut by_highest_v7: Vec<_> = sealed.collect();
         by_highest_v7.sort_by_key(|(highest, _)| std::cmp::Reverse(*highest));
+        Self { list, by_highest_v7 }
+    }
+
+    /// The same, with another segment at the end. `highest` is the highest id v7 of the one that is sealed now.
+    pub fn followed_by(&self, next: Arc<Segment>, highest: Option<EventId>) -> Self {
+        let (mut list, mut by_highest_v7) = (self.list.clone(), self.by_highest_v7.clone());
+        if let Some(sealed) = list.last() {
+            let at = by_highest_v7.partition_point(|(other, _)| *other >= highest);
+            by_highest_v7.insert(at, (highest, sealed.clone()));
+        }
+        list.push(next);
         Self { list, by_highest_v7 }
     }
 
@@ -263,11 +285,7 @@ impl Segment {
 
     /// The highest of its ids that are UUIDs v7.
     pub fn highest_v7(&self) -> Option<EventId> {
-        let v7 = match &*self.index.read() {
-            Index::Open(index) => index.v7,
-            Index::Sealed(sidecar) => sidecar.v7(),
-        };
-        v7.map(|(_, highest)| highest)
+        self.index.read().highest_v7()
     }
 
     /// Where the frames are whose id has this hash.
@@ -435,12 +453,18 @@ mod tests {
         let mut list: Vec<_> = (1..=50).map(|number| log(number, Some(times(number)))).collect();
         list[6] = log(7, Some((v7(700), v7(1 << 47))));
         list[20] = log(21, None);
-        let segments = Segments::new(list);
-        assert_eq!(searched(&segments, v7(5050)), [7]);
-        assert_eq!(searched(&segments, v7(4750)), [7, 47, 48, 49]);
-        assert_eq!(searched(&segments, v7((1 << 47) + 1)), [] as [u64; 0]);
-        // An id without a time in it may be anywhere; the active segment, 50, is never among the sealed ones.
-        let random = EventId::from_bytes([0x40; 16]);
-        assert_eq!(searched(&segments, random), (1..50).collect::<Vec<u64>>());
+        let one_by_one = list.iter().fold(Segments::default(), |segments, next| {
+            let highest = segments.last().and_then(|last| last.highest_v7());
+            segments.followed_by(next.clone(), highest)
+        });
+        for segments in [Segments::new(list), one_by_one] {
+            assert_eq!(segments.len(), 50);
+            assert_eq!(searched(&segments, v7(5050)), [7]);
+            assert_eq!(searched(&segments, v7(4750)), [7, 47, 48, 49]);
+            assert_eq!(searched(&segments, v7((1 << 47) + 1)), [] as [u64; 0]);
+            // An id without a time in it may be anywhere; the active segment, 50, is never among the sealed ones.
+            let random = EventId::from_bytes([0x40; 16]);
+            assert_eq!(searched(&segments, random), (1..50).collect::<Vec<u64>>());
+        }
     }
 }

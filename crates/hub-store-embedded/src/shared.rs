@@ -12,6 +12,7 @@ use crate::rebuild;
 use crate::reserve;
 use crate::segment::{Index, Segment, SegmentId, Segments, Trouble};
 use hub_core::store::StoreError;
+use hub_proto::EventId;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::VecDeque;
 use std::io;
@@ -167,10 +168,14 @@ impl Shared {
 
     /// Adds a segment at the end of the log.
     pub fn push_segment(&self, segment: Arc<Segment>) {
+        let highest = self.segments().last().and_then(|last| last.highest_v7());
+        self.push_segment_behind(highest, segment);
+    }
+
+    /// The same for a caller that holds the index of the last segment, whose highest id v7 is `highest`.
+    pub fn push_segment_behind(&self, highest: Option<EventId>, segment: Arc<Segment>) {
         let mut segments = self.segments.write();
-        let mut longer = segments.to_vec();
-        longer.push(segment);
-        *segments = Arc::new(Segments::new(longer));
+        *segments = Arc::new(segments.followed_by(segment, highest));
     }
 
     /// Everything as of now, but for the segments.

@@ -89,6 +89,7 @@ impl Writer {
     fn roll(&mut self, need: u64, size: Size) -> io::Result<()> {
         let (segment, number, end) = self.sync_rest()?;
         let next = self.begin(segment.id.number() + 1, number, end, need, size, |_| Vec::new())?;
+        self.shared.push_segment(next.segment.clone());
         self.enter(next, number, number, segment);
         Ok(())
     }
@@ -150,13 +151,13 @@ impl Writer {
         begun.inspect_err(|error| self.shared.distrust(error))
     }
 
-    /// Goes over to the next segment. `before` is the last commit that the sealed one counts, `number` the last of all.
+    /// Goes over to the next segment, which is part of the log. `before` is the last commit that the sealed one counts, `number`
+    /// the last of all.
     fn enter(&mut self, next: Begun, before: u64, number: u64, sealed: Arc<Segment>) {
         self.named.clear();
         let image = self.shared.image(sealed.id.number(), before);
         *self.shared.tail() = Tail::at(next.segment.clone(), next.spare, number, next.segment.len());
         self.open = Open::at(next.segment.clone(), next.segment.len());
-        self.shared.push_segment(next.segment);
         sealed.file.release();
         self.keeper.hand_over(Job::Sealed(vec![sealed], Box::new(image)));
     }
@@ -210,6 +211,9 @@ impl Writer {
                 named.insert(topic.number);
             }
         }
+        // After the cut: the keeper seals every segment but the last. Before `moves` is raised: a lookup by id that begins after
+        // that does not look again, so it has to find the new segment in the list.
+        self.shared.push_segment_behind(old_index.highest_v7(), segment.clone());
         for (topic, event) in &seen {
             let mut state = topic.state.lock();
             if let Some(span) = state.spans.last_mut().filter(|span| Arc::ptr_eq(&span.segment, &old)) {

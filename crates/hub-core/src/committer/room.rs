@@ -6,7 +6,7 @@
 use crate::topic::Topic;
 use hub_proto::Draft;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 /// Room that events take in the line, until this is dropped.
 #[derive(Default)]
@@ -67,6 +67,15 @@ fn split(from: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Option<OwnedS
     }
 }
 
+/// Why there is no room at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// Others have it: it can be waited for.
+    Full,
+    /// Nothing is taken any more.
+    Closed,
+}
+
 /// The room of a line.
 pub(crate) struct Rooms {
     steady: Arc<Semaphore>,
@@ -87,12 +96,16 @@ impl Rooms {
 
     /// Room for an event, if there is some at once. Free room is given to those who wait first, so taking it is no jumping
     /// of the queue.
-    pub fn try_take(&self, is_held_up: bool, bytes: usize) -> Option<Room> {
+    pub fn try_take(&self, is_held_up: bool, bytes: usize) -> Result<Room, NoRoom> {
         let room = if is_held_up { &self.held_up } else { &self.steady };
-        let permit = Some(room.clone().try_acquire_many_owned(self.permits(bytes)).ok()?);
-        Some(match is_held_up {
-            true => Room { steady: None, held_up: permit },
-            false => Room { steady: permit, held_up: None },
+        let permit =
+            room.clone().try_acquire_many_owned(self.permits(bytes)).map_err(|error| match error {
+                TryAcquireError::NoPermits => NoRoom::Full,
+                TryAcquireError::Closed => NoRoom::Closed,
+            })?;
+        Ok(match is_held_up {
+            true => Room { steady: None, held_up: Some(permit) },
+            false => Room { steady: Some(permit), held_up: None },
         })
     }
 

@@ -1,7 +1,7 @@
 //! Tasks of the bus that panic: it does not go on as if nothing had happened.
 
 use crate::world::World;
-use hub_core::{Code, Config, Health, TopicSettings};
+use hub_core::{Added, Code, Config, Error, Health, NewEvent, TopicSettings};
 use serde_json::json;
 use std::time::Duration;
 
@@ -49,5 +49,26 @@ async fn a_bus_whose_committer_panics_has_failed_and_says_so() {
     let named = "the committer panicked (count 1, last: a panic of the test)";
     assert_eq!(world.bus.health().unavailable.as_deref(), Some(named));
     assert_eq!(world.bus.publish("t", json!(3)).await.unwrap_err().code, Code::Unavailable);
+    assert_burst_is_refused(&world);
     assert_eq!(world.bus.bounds("t").await.unwrap().last, 1, "what was answered is there");
+}
+
+/// Nothing waits for room where nothing is committed any more.
+fn assert_burst_is_refused(world: &World) {
+    let event = |n: u64| NewEvent::new("t".parse().unwrap(), json!(n).into());
+    let mut burst = world.bus.burst();
+    let assert_not_stored = |error: &Error| {
+        assert!(error.code == Code::Unavailable && error.id.is_some(), "{error:?}");
+        assert!(error.msg.contains("was not stored"), "{error:?}");
+    };
+    match burst.add(event(4)) {
+        Err(error) => assert_not_stored(&error),
+        Ok(_) => panic!("an event was added to a burst that nobody commits"),
+    }
+    let (checked, added) = burst.add_all(vec![Ok(event(5)), Err(Error::bad_request("why")), Ok(event(6))]);
+    assert!(matches!(added, Added::Taken), "nothing is left that could wait for room");
+    let errors: Vec<&Error> = checked.errors().collect();
+    assert_eq!((errors.len(), checked.good(), errors[1].code), (3, 0, Code::BadRequest));
+    [errors[0], errors[2]].into_iter().for_each(assert_not_stored);
+    assert!(burst.send().is_none());
 }

@@ -4,8 +4,10 @@
 
 use super::*;
 use crate::disk::sim::SimDisk;
+use hub_core::store::{Appended, First};
 use hub_proto::{Draft, NewEvent, Payload};
 use std::pin::pin;
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -37,21 +39,24 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 struct World {
     disk: SimDisk,
     store: EmbeddedStore,
+    /// The time of the last commit.
+    time: AtomicU64,
 }
 
 impl World {
     /// `state` has two relaxed events that readers see and that are not synced: seq 2 with the key `new`, seq 3 with the key
-    /// `known`, which seq 1 has, too. The last sync has failed.
+    /// `known`, which seq 1 has, too. They were committed at 3, 5 and 6. The last sync has failed.
     fn failed() -> Self {
         let disk = SimDisk::new(1);
         let options = Options { disk_reserve: 0, segment_bytes: 4096, ..Options::default() };
         let options = Options { threads: Threads::None, ..options };
         let store = EmbeddedStore::open_on(Arc::new(disk.clone()), options).unwrap();
-        let world = Self { disk, store };
+        let world = Self { disk, store, time: AtomicU64::new(0) };
         // The first event of a relaxed topic reserves seqs, which is durable.
-        for (name, key) in
-            [("gate", "a"), ("state", "known"), ("gate", "b"), ("state", "new"), ("state", "known")]
-        {
+        for name in ["gate", "end", "state"] {
+            assert!(world.commit(name, "known", true));
+        }
+        for (name, key) in [("gate", "b"), ("state", "new"), ("state", "known"), ("end", "b")] {
             assert!(world.commit(name, key, true));
         }
         world.disk.fail_syncs(true);
@@ -62,11 +67,26 @@ impl World {
     }
 
     fn commit(&self, name: &str, key: &str, relaxed: bool) -> bool {
+        self.publish(name, key, relaxed, hub_proto::IdGenerator::new().next(1)).is_ok()
+    }
+
+    fn publish(&self, name: &str, key: &str, relaxed: bool, id: EventId) -> StoreResult<Appended> {
         let event = NewEvent::new(topic(name), Payload::of(&key).unwrap()).with_key(key);
-        let mut event = Draft::encode(event, hub_proto::IdGenerator::new().next(1), 1);
+        let mut event = Draft::encode(event, id, 1);
         event.set_relaxed(relaxed);
-        let commit = Commit { now: 1, events: vec![event], ..Commit::default() };
-        now(self.store.commit(commit)).events[0].is_ok()
+        let now_ms = self.time.fetch_add(1, Relaxed) + 1;
+        let commit = Commit { now: now_ms, events: vec![event], ..Commit::default() };
+        now(self.store.commit(commit)).events.remove(0)
+    }
+
+    /// The id of seq 2 of `state`.
+    fn moving_id(&self) -> EventId {
+        now(self.store.read(&topic("state"), 1, ALL)).unwrap()[0].id()
+    }
+
+    fn seq_of(&self, id: EventId) -> Option<u64> {
+        let topic = self.store.shared.catalog.named(&topic("state")).unwrap();
+        lookup::seq_of(&self.store.shared, &topic, id, Wait::Yes).unwrap()
     }
 
     fn newest(&self, key: &str) -> Option<u64> {
@@ -136,4 +156,84 @@ fn a_read_is_whole_while_records_move_to_another_segment() {
         });
         assert_eq!(read, seqs, "after {after}");
     }
+}
+
+#[test]
+fn the_seq_before_a_time_is_found_while_records_move_to_another_segment() {
+    for (time, seq) in [(3, 0), (5, 1), (6, 2), (7, 3)] {
+        let found = look_in_mid_heal(&World::failed(), |world| {
+            now(world.store.seq_before(&topic("state"), time)).unwrap()
+        });
+        assert_eq!(found, seq, "before {time}");
+    }
+}
+
+#[test]
+fn an_id_is_found_if_its_record_moves_after_the_segments_were_listed() {
+    let world = World::failed();
+    let (shared, id) = (&world.store.shared, world.moving_id());
+    let old = shared.tail().segment.clone();
+    std::thread::scope(|scope| {
+        // The move waits for this lock, and the lookup for the move.
+        let held = old.index.read();
+        let healing = scope.spawn(|| world.commit("other", "b", false));
+        until("the move waits for the old index", || old.index.try_read().is_none());
+        let segments = shared.segments();
+        let users = Arc::strong_count(&segments);
+        let looking = scope.spawn(|| world.seq_of(id));
+        until("the lookup has listed the segments", || Arc::strong_count(&segments) > users);
+        drop(held);
+        assert!(healing.join().unwrap());
+        assert_eq!((segments.len(), shared.segments().len()), (1, 2), "records have moved");
+        assert_eq!(looking.join().unwrap(), Some(2));
+    });
+}
+
+#[test]
+fn an_id_is_found_if_the_lookup_begins_after_its_record_moved() {
+    let world = World::failed();
+    let (shared, id) = (&world.store.shared, world.moving_id());
+    let state = shared.catalog.named(&topic("state")).unwrap();
+    let end = shared.catalog.named(&topic("end")).unwrap();
+    let moves = state.state.lock().moves;
+    let found = std::thread::scope(|scope| {
+        // Records of this topic move after those of `state`.
+        let held = end.state.lock();
+        let healing = scope.spawn(|| world.commit("other", "b", false));
+        until("both records of `state` have moved", || state.state.lock().moves == moves + 2);
+        let segments = shared.segments();
+        let users = Arc::strong_count(&segments);
+        let looking = scope.spawn(|| world.seq_of(id));
+        until("the lookup has listed the segments", || {
+            looking.is_finished() || Arc::strong_count(&segments) > users
+        });
+        drop(held);
+        assert!(healing.join().unwrap());
+        looking.join().unwrap()
+    });
+    assert_eq!(found, Some(2));
+}
+
+#[test]
+fn an_event_that_is_published_again_while_its_record_moves_is_not_stored_twice() {
+    let world = World::failed();
+    let (shared, id) = (&world.store.shared, world.moving_id());
+    let old = shared.tail().segment.clone();
+    let gate = shared.catalog.named(&topic("gate")).unwrap();
+    let again = std::thread::scope(|scope| {
+        let held = gate.state.lock();
+        let healing = scope.spawn(|| world.commit("other", "b", false));
+        until("the old segment is cut", || old.index.try_read().is_none());
+        let publishing = scope.spawn(|| world.publish("state", "new", true, id));
+        drop(held);
+        assert!(healing.join().unwrap());
+        publishing.join().unwrap()
+    });
+    let first = match again.unwrap() {
+        Appended::New { event, .. } => panic!("stored again as seq {}", event.seq()),
+        Appended::Known { seq, .. } | Appended::Twin { first: First::Remembered(seq, ..), .. } => seq,
+        Appended::Twin { first: First::Record(event), .. } => event.seq(),
+    };
+    assert_eq!(first, 2);
+    assert_eq!(now(world.store.bounds(&topic("state"))).unwrap().last, 3);
 }

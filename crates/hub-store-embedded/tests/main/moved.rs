@@ -1,7 +1,7 @@
 //! After an error of the disk, records that readers have seen move to another segment, and the old one is cut. A reader
 //! that has found a record in the old place finds it in the new one.
 
-use crate::ledger::{draft, small};
+use crate::ledger::{draft, id, small};
 use crate::threads::{LIMIT, topic};
 use crate::tools::now;
 use crate::watched::{Call, Watched};
@@ -80,5 +80,13 @@ fn events_that_move_while_they_are_read_are_not_taken_for_damaged() {
     read_while_records_move(|store| {
         let read = now(store.read(&topic("state"), 0, ALL)).unwrap();
         read.iter().map(|event| event.seq()).collect()
+    });
+}
+
+#[test]
+fn an_id_whose_record_moves_while_it_is_read_is_found() {
+    read_while_records_move(|store| {
+        let seq = now(store.seq_of(&topic("state"), id(2))).unwrap();
+        seq.into_iter().collect()
     });
 }
