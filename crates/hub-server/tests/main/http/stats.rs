@@ -93,11 +93,17 @@ async fn stats_are_samples_over_time() {
 #[tokio::test]
 async fn a_group_tells_since_when_it_stands_still_and_what_is_its_oldest_event() {
     let world = World::new().await;
-    let before = world.bus().now();
     world.fill("t", 3).await;
     let mut sub =
         world.bus().subscribe("t").group("g").from(Position::Earliest).max_in_flight(1).open().await.unwrap();
-    sub.recv().await.unwrap().ack().unwrap();
+    let first = sub.recv().await.unwrap();
+    let opened = world.bus().now();
+    while world.bus().now() < opened + 5 {
+        tokio::task::yield_now().await;
+    }
+    // The second event is delivered when the first is settled, and not before.
+    let before = world.bus().now();
+    first.ack().unwrap();
     let held = sub.recv().await.unwrap();
     let group = world.get("/groups").await.ok()["groups"][0].clone();
     assert_eq!(
