@@ -3,6 +3,7 @@
 mod admin;
 mod asking;
 mod broken;
+mod merged;
 mod pty;
 mod refusals;
 mod stub;
