@@ -87,8 +87,8 @@ const ROWS: &[Row] = &[
     ("POST", "/push/hook/resume", "", AdminOfAny, 404),
 ];
 
-/// A push subscription to the port of the discard service, where nobody listens.
-const PUSH: &str = r#"{"topic":"vault.orders","url":"http://127.0.0.1:9/","allowPrivate":true}"#;
+/// A push subscription. Nothing is delivered: this hub does not run them.
+const PUSH: &str = r#"{"topic":"vault.orders","url":"https://hooks.example/","secrets":["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]}"#;
 
 /// A kind of token.
 #[derive(Clone, Copy, Debug, PartialEq)]
