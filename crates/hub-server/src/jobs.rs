@@ -14,7 +14,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 /// Jobs that run at the same time, and those of one subject.
 const MAX_RUNNING: usize = 16;
 const MAX_PER_SUBJECT: usize = 4;
-/// Jobs that have ended are shown for so long, and so many of them.
+/// How long jobs that have ended are shown, and how many of them.
 const KEPT: usize = 200;
 const KEPT_FOR: Millis = 60 * 60 * 1000;
 /// Failures that are told in words.

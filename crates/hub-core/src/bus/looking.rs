@@ -138,7 +138,7 @@ impl Bus {
 
     // ---- rates ----
 
-    /// Takes a sample of what topics and groups did since the last one. Called once a second, by whoever shows rates; until the
+    /// Takes a sample of what topics and groups did since the last one. Called once a second by a program that shows rates; until the
     /// first call nothing is counted. It costs what has changed.
     pub fn sample_rates(&self) {
         let engine = self.engine();

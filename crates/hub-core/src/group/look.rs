@@ -22,7 +22,7 @@ pub enum EventState {
         member: MemberId,
         /// The time left to ack.
         left: Millis,
-        /// Whether the consumer has it in hand.
+        /// Whether the consumer has taken it out of its mailbox.
         in_hand: bool,
     },
     /// It failed, and waits for its time.
@@ -72,7 +72,7 @@ pub struct MemberStatus {
     pub has_room: bool,
     /// How long it may take for an event.
     pub ack_timeout: Millis,
-    /// How long it has had its oldest event in hand.
+    /// How long it has held its oldest event.
     pub oldest_held: Option<Millis>,
 }
 

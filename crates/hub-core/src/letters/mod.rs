@@ -26,7 +26,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-/// Errors that are the same in their first bytes, so many, count as one.
+/// Errors whose first bytes, up to this number, are equal count as one.
 pub const SHOWN_ERROR_BYTES: usize = 200;
 
 /// The most ids that one filter may name.
@@ -207,7 +207,7 @@ fn short(err: &str) -> &str {
 pub struct LetterRange {
     /// Letters above this seq.
     pub after: u64,
-    /// Letters up to this seq. Whoever replays all letters sets it to the end of the topic at the beginning: what fails again
+    /// Letters up to this seq. A replay of all letters sets it to the end of the topic at the beginning: what fails again
     /// meanwhile is not replayed over and over.
     pub upto: u64,
 }

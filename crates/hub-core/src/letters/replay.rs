@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// How letters are replayed.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    /// A letter is replayed once in each round. Whoever wants a letter replayed again says the next round.
+    /// A letter is replayed once in each round. To replay a letter again, name the next round.
     pub round: u32,
     /// What the replayed event carries instead of the original's payload.
     pub payload: Option<Payload>,

@@ -1,6 +1,6 @@
 //! How much happens on topics and in groups: per second, per minute, and over the last day.
 //!
-//! Whoever shows rates has [`Bus::sample_rates`](crate::Bus::sample_rates) called once a second. One sample serves all viewers, and looks
+//! A program that shows rates calls [`Bus::sample_rates`](crate::Bus::sample_rates) once a second. One sample serves all viewers, and looks
 //! at what has changed: a topic or a group is on the list from its first event on, and leaves it after a minute without one. Counting is
 //! an addition under a lock that is held anyway, or one per commit. Without anybody who samples, nothing is counted.
 //!

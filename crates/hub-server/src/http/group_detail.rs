@@ -32,7 +32,7 @@ struct Member {
     paused: bool,
     has_room: bool,
     ack_timeout_ms: u64,
-    /// How long it has had its oldest event in hand.
+    /// How long it has held its oldest event.
     #[serde(skip_serializing_if = "Option::is_none")]
     oldest_held_ms: Option<u64>,
     /// To those who administrate the topic.

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 /// Entries of a list that are asked for: more would be a burden for the hub.
 const MOST_ENTRIES: usize = 5_000;
-/// The share of its time that the hub works for this view, at most: one part in so many.
+/// The largest share of its time that the hub may work for this view: one part in this number.
 const PAUSE_FACTOR: u32 = 4;
 
 /// What the hub answered at a time.

@@ -16,7 +16,7 @@ async fn state(world: &World, group: &str) -> Value {
     answer["groups"].as_array().unwrap().iter().find(|entry| entry["group"] == group).unwrap().clone()
 }
 
-/// Waits until a group says so of the first event.
+/// Waits until a group shows the first event in this state.
 async fn until(world: &World, group: &str, wanted: &str) -> Value {
     let look = async {
         loop {
