@@ -57,14 +57,15 @@ async fn stats_are_samples_over_time() {
     for (range, step) in [("1m", 1000), ("15m", 15_000), ("24h", 600_000)] {
         let stats = until("there is a sample", async || {
             let stats = world.get(&format!("/stats?topic=a&range={range}")).await.ok();
-            (!stats["samples"].as_array().unwrap().is_empty()).then_some(stats)
+            // A sample may be taken after the first events; so few are a rate of 0 over a day.
+            let is_counted = stats["samples"][0]["published"].as_f64().is_some_and(|rate| rate > 0.0);
+            is_counted.then_some(stats)
         })
         .await;
         assert_eq!(
             (&stats["topic"], &stats["range"], &stats["stepMs"]),
             (&json!("a"), &json!(range), &json!(step))
         );
-        assert!(stats["samples"][0]["published"].as_f64().unwrap() > 0.0, "{stats}");
     }
     let sum = |stats: &Value| -> f64 {
         stats["samples"].as_array().unwrap().iter().map(|sample| sample["published"].as_f64().unwrap()).sum()
