@@ -22,7 +22,7 @@ use anyhow::Result;
 /// What can be measured by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// See [`publish`].
+    /// See [`mod@publish`].
     Publish,
     /// See [`consume`].
     Consume,

@@ -9,7 +9,7 @@
 //! | how a refusal looks | `error` |
 //! | parameters, bodies, pages | `query`, `body`, `page` |
 //! | which topics a caller may see | `visible` |
-//! | `POST /publish/{topic}` | `publish`, `headers`; CloudEvents in [`crate::cloudevents`] |
+//! | `POST /publish/{topic}` | `publish`, `headers`; CloudEvents in `crate::cloudevents` |
 //! | `/cursors`, `/lag` | `cursors` |
 //! | `/topics` | `topics` |
 //! | `/groups`, `/groups/seek` | `groups`, `seek` |
