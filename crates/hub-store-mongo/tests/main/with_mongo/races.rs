@@ -78,8 +78,7 @@ async fn hubs_that_hurry_take_turns() {
     // From when both write until one is done.
     let (begin, end) = (one[0].max(two[0]), one[399].min(two[399]));
     let turns = (begin..end).filter(|seq| one.contains(seq) != one.contains(&(seq + 1))).count();
-    // One in two on an idle machine; one in five was seen while every core was busy with something else.
-    assert!(turns as u64 * 10 > end - begin, "{turns} turns from {begin} to {end}");
+    assert!(turns as u64 * 4 > end - begin, "{turns} turns from {begin} to {end}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
