@@ -11,6 +11,8 @@ mod cluster;
 mod cut_off;
 #[path = "main/deletion.rs"]
 mod deletion;
+#[path = "main/expiry.rs"]
+mod expiry;
 #[path = "main/faults.rs"]
 mod faults;
 #[path = "main/groups.rs"]

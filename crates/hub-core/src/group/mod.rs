@@ -207,7 +207,10 @@ impl Group {
             if !inner.members.contains_key(&id) {
                 return;
             }
-            let released = inner.disp.leave(id, blame, self.engine.clock.steady());
+            let now = self.engine.clock.steady();
+            // A lease that ran out has failed, although the timer has not said so yet.
+            self.expire(inner, now);
+            let released = inner.disp.leave(id, blame, now);
             self.release(inner, id, released);
             self.disown(inner, Some(id));
             inner.members.remove(&id);
