@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::event::{KeyPart, Parts, content_id, extras_of};
 use crate::json::{write_str, write_u64};
-use crate::{Event, EventId, Key, NewEvent, PublishOptions, TopicName, header};
+use crate::{Event, EventId, Key, NewEvent, PublishOptions, PublishTrace, TopicName, header};
 
 /// Room for the longest `seq` and the closing brace.
 const TAIL_BYTES: usize = 21;
@@ -21,6 +21,8 @@ pub struct Draft {
     json: Vec<u8>,
     parts: Parts,
     relaxed: bool,
+    /// Few events are traced: a draft is moved often, and should be small.
+    trace: Option<Box<PublishTrace>>,
 }
 
 impl Draft {
@@ -63,7 +65,7 @@ impl Draft {
             extras_start: extras_start as u32,
             payload: (payload_start as u32, payload_end as u32),
         };
-        Self { json, parts, relaxed: false }
+        Self { json, parts, relaxed: false, trace: None }
     }
 
     /// The event's id.
@@ -124,6 +126,16 @@ impl Draft {
     /// Sets [`Draft::relaxed`]; a draft begins without.
     pub fn set_relaxed(&mut self, relaxed: bool) {
         self.relaxed = relaxed;
+    }
+
+    /// The trace of the publish, if the hub records it.
+    pub fn trace(&self) -> Option<PublishTrace> {
+        self.trace.as_deref().copied()
+    }
+
+    /// Sets [`Draft::trace`]; a draft begins without.
+    pub fn set_trace(&mut self, trace: PublishTrace) {
+        self.trace = Some(Box::new(trace));
     }
 
     /// The one group this record is for, if it is a replayed dead letter.

@@ -7,6 +7,7 @@
 //! | how it becomes a record | [`Draft`], then [`Event`] |
 //! | which record it is | [`EventId`], [`IdGenerator`] |
 //! | where it goes | [`TopicName`], [`GroupName`], [`Pattern`] |
+//! | which trace it belongs to | [`TraceContext`] |
 //! | what can go wrong | [`Error`], [`Code`] |
 //! | how much is too much | [`limits`] |
 //!
@@ -42,6 +43,7 @@ mod new_event;
 mod options;
 mod pattern;
 mod payload;
+pub mod trace;
 
 pub use draft::Draft;
 pub use error::{Code, Error, Result, shown};
@@ -52,3 +54,4 @@ pub use new_event::NewEvent;
 pub use options::PublishOptions;
 pub use pattern::Pattern;
 pub use payload::Payload;
+pub use trace::{PublishTrace, TraceContext};
