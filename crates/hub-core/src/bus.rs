@@ -27,6 +27,7 @@ use crate::store::{Bounds, Cleaned, EventStore, Health, HubId, HubInfo, ReadLimi
 use crate::subscribe::{Doomed, Subscribe, Target as SubscribeTarget, check_label, delete};
 use crate::supervise;
 use crate::system::{self, SystemTopic};
+use crate::trace::SpanRecorder;
 use futures_util::FutureExt;
 use hub_proto::{
     Error, Event, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, Result, TopicName, limits,
@@ -82,6 +83,7 @@ pub struct BusBuilder {
     config: Config,
     ids: IdGenerator,
     cluster: Option<ClusterConfig>,
+    spans: Option<Arc<dyn SpanRecorder>>,
 }
 
 impl BusBuilder {
@@ -107,6 +109,12 @@ impl BusBuilder {
     /// Where ids come from; random unless set.
     pub fn ids(mut self, ids: IdGenerator) -> Self {
         self.ids = ids;
+        self
+    }
+
+    /// Where spans of events that belong to a trace go; nothing is traced unless set. See [`trace`](crate::trace).
+    pub fn spans(mut self, recorder: Arc<dyn SpanRecorder>) -> Self {
+        self.spans = Some(recorder);
         self
     }
 
@@ -138,7 +146,7 @@ impl BusBuilder {
         };
         let mut image = self.store.load().await.map_err(refused)?;
         let metrics = Metrics::register(registry, &self.store, self.config.metric_labels);
-        let engine = Engine::new(self.store, self.clock, self.config, self.ids, metrics, cluster);
+        let engine = Engine::new(self.store, self.clock, self.config, self.ids, metrics, cluster, self.spans);
         if let Some(cluster) = &engine.cluster {
             // Groups come when they are owned.
             image.groups.clear();
@@ -181,6 +189,7 @@ fn start(engine: &Arc<Engine>) {
         rates: engine.rates.clone(),
         is_shared: engine.cluster.is_some(),
         comparer: Comparer::new(engine.runtime.clone()),
+        spans: engine.spans.clone(),
     });
     let (committing, to) = (engine.clone(), target.clone());
     // Not cut off when the hub stops: it ends when its queue is closed and empty.
@@ -271,7 +280,7 @@ impl Bus {
     /// The same, for a store that is shared already.
     pub fn builder_over(store: Arc<dyn EventStore>) -> BusBuilder {
         let (clock, config, ids) = (Arc::new(SystemClock::new()), Config::default(), IdGenerator::new());
-        BusBuilder { store, clock, config, ids, cluster: None }
+        BusBuilder { store, clock, config, ids, cluster: None, spans: None }
     }
 
     /// A bus over a new [`MemoryStore`].

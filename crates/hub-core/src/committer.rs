@@ -13,6 +13,7 @@ pub(crate) mod here;
 mod lanes;
 mod queue;
 mod room;
+mod spans;
 mod topics_in_flight;
 
 pub(crate) use room::{NoRoom, Room};
@@ -22,6 +23,7 @@ use answer::{Answer, Asker, Comparison, Joint, Place, Reply, Twin, conflict, rep
 use lanes::{Lanes, answer_all};
 use queue::{Batch, Queue};
 use room::Rooms;
+use spans::{CommitTime, PublishSpan, record_publishes};
 use topics_in_flight::MAX_TOPICS;
 
 use crate::Millis;
@@ -32,6 +34,7 @@ use crate::store::{
     Appended, Bounds, Commit, Committed, Durability, EventStore, Record, StoreError, StoreResult,
 };
 use crate::topic::{TailBudget, Topic, Waiter};
+use crate::trace::SpanRecorder;
 use hub_proto::{Draft, Error, Event, EventId, Result, TopicName};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -191,6 +194,8 @@ pub(crate) struct Target {
     /// Others commit to the same store.
     pub is_shared: bool,
     pub comparer: Comparer,
+    /// Where spans of traced events go.
+    pub spans: Option<Arc<dyn SpanRecorder>>,
 }
 
 impl Committer {
@@ -429,7 +434,7 @@ impl Committer {
         while !crowd.is_there() {
             match self.next(target) {
                 (Some(batch), _) => {
-                    let (commit, aboard) = self.board(batch, target);
+                    let (commit, mut aboard) = self.board(batch, target);
                     if self.idle.swap(false, SeqCst) {
                         // Before the store is asked: it may keep this thread until its disk has answered, and with it
                         // whoever was woken last and is to run here next.
@@ -437,7 +442,7 @@ impl Committer {
                         tokio::task::yield_now().await;
                     }
                     let committed = target.store.commit(commit).await;
-                    aboard.is_over(target);
+                    aboard.complete(target);
                     if may_leave {
                         crowd.add(self.queue.lock().len(), committed.is_on_disk());
                     }
@@ -526,13 +531,21 @@ impl Committer {
         if target.is_shared {
             topics.iter().for_each(|topic| topic.set_committing(true));
         }
-        (commit, Aboard { started, count, topics, answers, room })
+        let traced = match target.spans {
+            Some(_) => PublishSpan::all_of(&commit.events),
+            None => Vec::new(),
+        };
+        (commit, Aboard { started, took: Duration::ZERO, count, topics, answers, room, traced })
     }
 
     /// Tells everybody what came of a commit.
     fn land(&self, aboard: Aboard, committed: Committed, target: &Target) {
-        let Aboard { topics, answers, mut room, .. } = aboard;
+        let Aboard { started, took, count, topics, answers, mut room, traced } = aboard;
         let Admission { results, waiters, doubtful } = admit(committed.events, &topics, target);
+        if let Some(recorder) = target.spans.as_deref().filter(|_| !traced.is_empty()) {
+            let commit = CommitTime { started, took, events: count };
+            record_publishes(recorder, traced, &commit, &topics, &results);
+        }
         if target.is_shared {
             topics.iter().for_each(|topic| topic.set_committing(false));
         }
@@ -666,18 +679,23 @@ impl Comparer {
 /// Who waits for a commit that is under way.
 struct Aboard {
     started: Instant,
+    /// How long the store took, once it has answered.
+    took: Duration,
     count: usize,
     /// The topic of each event.
     topics: Vec<Arc<Topic>>,
     answers: Arc<Answers>,
     /// Room in the queue, kept until the commit has come to its end.
     room: Room,
+    /// Events that belong to a trace.
+    traced: Vec<PublishSpan>,
 }
 
 impl Aboard {
     /// The commit has come to its end.
-    fn is_over(&self, target: &Target) {
-        target.metrics.committed(self.started.elapsed(), self.count);
+    fn complete(&mut self, target: &Target) {
+        self.took = self.started.elapsed();
+        target.metrics.committed(self.took, self.count);
     }
 }
 

@@ -22,11 +22,15 @@ use crate::supervise::Supervisor;
 use crate::system::{self, Notes, SystemEntry, SystemTopic};
 use crate::topic::{TailBudget, Topic, Waiter};
 use crate::topics::{Topics, Walk};
+use crate::trace::{self, SpanRecorder};
 use futures_core::future::BoxFuture;
-use hub_proto::{Code, Draft, Error, EventId, GroupName, IdGenerator, NewEvent, Pattern, Result, TopicName};
+use hub_proto::{
+    Code, Draft, Error, EventId, GroupName, IdGenerator, NewEvent, Pattern, PublishTrace, Result, TopicName,
+};
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::SystemTime;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -47,6 +51,8 @@ pub(crate) struct Engine {
     pub saver: Saver,
     pub supervisor: Supervisor,
     pub tails: Arc<TailBudget>,
+    /// Where spans of traced events go; `None` if nothing is traced.
+    pub spans: Option<Arc<dyn SpanRecorder>>,
     /// Subscriptions that cover several topics. Also the lock under which topics are born.
     pub fans: Fans,
     /// Groups and subscriptions are made, changed and deleted one at a time. Joining an existing group needs no turn.
@@ -106,6 +112,7 @@ impl Engine {
         ids: IdGenerator,
         metrics: Metrics,
         cluster: Option<Cluster>,
+        spans: Option<Arc<dyn SpanRecorder>>,
     ) -> Arc<Self> {
         let started = (clock.wall(), clock.steady());
         let rules = RwLock::new(config.topics.clone());
@@ -124,6 +131,7 @@ impl Engine {
             saver: Saver::default(),
             supervisor: Supervisor::default(),
             tails: Arc::new(TailBudget::new(config.tail_bytes)),
+            spans,
             config,
             fans: Fans::default(),
             structure: tokio::sync::Mutex::default(),
@@ -516,8 +524,12 @@ impl Engine {
         let now = self.clock.wall();
         let id = event.options.id.unwrap_or_else(|| self.ids.next(now));
         let ts = event.options.ts.unwrap_or(now);
+        let traced = self.spans.as_ref().and_then(|_| trace::sampled(&event.options.headers));
         let mut draft = Draft::encode(event, id, ts);
         draft.set_relaxed(topic.is_relaxed());
+        if let Some(context) = traced {
+            draft.set_trace(PublishTrace { context, received: SystemTime::now() });
+        }
         Ok((topic, draft))
     }
 

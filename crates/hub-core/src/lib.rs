@@ -49,6 +49,7 @@ mod system;
 pub mod testkit;
 mod topic;
 mod topics;
+pub mod trace;
 
 pub use burst::{Added, Burst, Checked};
 pub use bus::{Bus, BusBuilder};
@@ -63,7 +64,7 @@ pub use group::options::{Filter, GroupOptions, GroupRequest, Ordering};
 pub use group::status::{GroupStatus, Oldest, Reason};
 pub use hub_proto::{
     Code, Error, Event, EventId, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, PublishOptions,
-    Result, TopicName, limits,
+    Result, TopicName, TraceContext, limits,
 };
 pub use in_order::{InOrder, SentInOrder};
 pub use letters::{DeadLetter, LetterFilter, LetterPage, LetterRange, Replay, Replayed, SHOWN_ERROR_BYTES};

@@ -37,6 +37,8 @@ mod panics;
 mod quotas;
 #[path = "main/settings.rs"]
 mod settings;
+#[path = "main/spans.rs"]
+mod spans;
 #[path = "main/threads.rs"]
 mod threads;
 #[path = "main/wakeups.rs"]

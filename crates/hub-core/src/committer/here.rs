@@ -107,7 +107,7 @@ impl Committer {
             crowd.add(waiting, on_disk);
             let later = batch.is_of_singles();
             let large = batch.bytes() >= LARGE_BYTES;
-            let (commit, aboard) = self.board(batch, target);
+            let (commit, mut aboard) = self.board(batch, target);
             if self.idle.swap(false, SeqCst) {
                 self.began.notify_one();
             }
@@ -119,7 +119,7 @@ impl Committer {
                 // The store is not to break off because of something that is none of its business.
                 told = catch_unwind(AssertUnwindSafe(|| tell(&mut before)));
             });
-            aboard.is_over(target);
+            aboard.complete(target);
             if let Err(panic) = told {
                 resume_unwind(panic);
             }

@@ -329,8 +329,8 @@ impl Committer {
     fn finish_lane(&self, id: &LaneId, committed: Committed, lanes: &Mutex<Lanes>, target: &Target) {
         let failed = committed.events.iter().any(|event| matches!(event, Err(StoreError::Unavailable(_))));
         let finished = lanes.lock().finish(id, Some(failed));
-        if let Some(commit) = finished {
-            commit.is_over(target);
+        if let Some(mut commit) = finished {
+            commit.complete(target);
             self.land(commit, committed, target);
         }
     }

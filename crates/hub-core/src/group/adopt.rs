@@ -105,6 +105,9 @@ impl Group {
     fn hand_back(self: &Arc<Self>, inner: &mut Inner, event: Arc<Event>, lease: Lease) {
         let max_attempts = inner.record.options.max_attempts;
         let Some(slot) = inner.members.get_mut(&lease.member) else { return };
+        if let Some(spans) = &mut inner.spans {
+            spans.held(lease, &event);
+        }
         slot.mailbox.requeue(event.size());
         if slot.staged.is_empty() {
             inner.touched.push(lease.member);

@@ -3,7 +3,8 @@
 use super::Group;
 use super::dispatch::Lease;
 use crate::Millis;
-use hub_proto::{Error, Event, Result, limits};
+use crate::trace;
+use hub_proto::{Error, Event, Result, TraceContext, limits};
 use std::sync::Arc;
 
 /// An event that is leased to this consumer until it is settled, or the ack timeout runs out, or the subscription is
@@ -33,6 +34,27 @@ impl Delivery {
     /// After how many failures the event becomes a dead letter.
     pub fn max_attempts(&self) -> u32 {
         self.max_attempts
+    }
+
+    /// The trace that the event belongs to, for what the consumer does with it: a `traceparent` to pass on. Its span is that of this
+    /// delivery if the bus records spans ([`trace`]), else that of the publisher.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// # let bus = Bus::in_memory().await?;
+    /// let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    /// let mut jobs = bus.subscribe("jobs").group("workers").open().await?;
+    /// bus.publish("jobs", json!(1)).header("traceparent", traceparent).await?;
+    /// let job = jobs.recv().await?;
+    /// assert_eq!(job.trace_context().map(|trace| trace.to_string()).as_deref(), Some(traceparent));
+    /// # bus.stop().await }
+    /// ```
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        let trace = TraceContext::of_headers(self.event.headers())?;
+        let is_recorded = trace.is_sampled && self.group.engine.spans.is_some();
+        let span = || trace::delivery_span(trace, self.event.id(), &self.group.name, self.lease.attempt);
+        Some(if is_recorded { trace.with_span(span()) } else { trace })
     }
 
     /// Settles the event: it is not delivered to this group again.

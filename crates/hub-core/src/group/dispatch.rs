@@ -71,6 +71,7 @@ pub(crate) enum Admitted {
 /// A lease that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Released {
+    pub seq: u64,
     pub member: MemberId,
     /// When the consumer got the event in hand; `None`: never, so nothing is counted.
     pub taken: Option<Millis>,
@@ -710,7 +711,7 @@ impl Dispatcher {
         if let Some(member) = self.members.get_mut(&member) {
             member.leased -= 1;
         }
-        Some(Released { member, taken })
+        Some(Released { seq, member, taken })
     }
 
     fn settle(&mut self, seq: u64) {

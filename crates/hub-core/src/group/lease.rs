@@ -5,6 +5,7 @@ use super::pump::Pump;
 use super::{Group, Inner};
 use crate::Millis;
 use crate::cluster::not_owner;
+use crate::trace::LeaseEnd;
 use hub_proto::{Error, Event, Result, limits};
 use std::sync::Arc;
 
@@ -23,6 +24,9 @@ impl Group {
             activity.redelivered += u64::from(lease.attempt > 1);
             activity.latency.add(waited);
         });
+        if let Some(spans) = &mut inner.spans {
+            spans.delivered(lease, event);
+        }
         drop(inner);
         self.metrics.delivered.inc();
         if lease.attempt > 1 {
@@ -46,6 +50,7 @@ impl Group {
                 self.metrics.handled(took);
             }
             self.metrics.acked.inc();
+            inner.end_span(lease.seq, LeaseEnd::Acked, None);
             self.count(inner, |activity| {
                 activity.acked += 1;
                 took.into_iter().for_each(|took| activity.handler.add(took));
@@ -62,6 +67,7 @@ impl Group {
             let reason = shorten(reason, limits::REASON_BYTES);
             inner.disp.nack(lease, delay, reason, now).ok_or_else(|| self.not_held(lease))?;
             self.metrics.nacked.inc();
+            inner.end_span(lease.seq, LeaseEnd::Nacked, Some(reason));
             self.count(inner, |activity| activity.nacked += 1);
             if inner.disp.has_burials() {
                 self.ensure_task(inner);
@@ -78,6 +84,7 @@ impl Group {
             self.check_owned(inner)?;
             let now = self.engine.clock.steady();
             inner.disp.return_after(lease, delay, now).ok_or_else(|| self.not_held(lease))?;
+            inner.end_span(lease.seq, LeaseEnd::Returned, None);
             self.settled(inner, lease.member);
             Ok(())
         })
@@ -89,6 +96,7 @@ impl Group {
             if inner.lost || inner.disp.blame(lease, self.engine.clock.steady()).is_none() {
                 return;
             }
+            inner.end_span(lease.seq, LeaseEnd::Disconnected, None);
             if inner.disp.has_burials() {
                 self.ensure_task(inner);
                 self.wake.notify_one();
@@ -102,6 +110,7 @@ impl Group {
         self.locked(|inner| {
             self.check_owned(inner)?;
             inner.disp.unsent(lease).ok_or_else(|| self.not_held(lease))?;
+            inner.end_span(lease.seq, LeaseEnd::Unsent, None);
             self.settled(inner, lease.member);
             Ok(())
         })

@@ -15,6 +15,7 @@ pub(crate) mod mailbox;
 pub mod options;
 mod pump;
 pub mod ranges;
+mod spans;
 pub mod state;
 pub(crate) mod status;
 mod task;
@@ -27,6 +28,7 @@ use self::dispatch::{Dispatcher, MemberId, Rules};
 use self::mailbox::{Mailbox, Slot};
 use self::options::{GroupOptions, Ordering};
 use self::pump::Pump;
+use self::spans::LeaseSpans;
 use self::state::GroupState;
 use crate::Millis;
 use crate::cluster::Tenure;
@@ -35,6 +37,7 @@ use crate::metrics::{GroupMetrics, LabelOwner};
 use crate::rates::Activity;
 use crate::store::{GroupRecord, Record, StoredGroup};
 use crate::topic::Topic;
+use crate::trace::LeaseEnd;
 use hub_proto::{Error, Event, GroupName, Result};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -106,6 +109,8 @@ struct Inner {
     delivered_at: Millis,
     /// What was done since the last sample, if somebody takes samples.
     activity: Option<Box<Activity>>,
+    /// The leases of traced events, if somebody records spans.
+    spans: Option<Box<LeaseSpans>>,
 }
 
 impl Group {
@@ -118,6 +123,10 @@ impl Group {
         let owner = LabelOwner::of(maker.as_ref());
         let metrics = engine.metrics.group(&topic.name, &topic.metrics, &name, &owner);
         let delivered_at = engine.clock.steady();
+        let spans = engine
+            .spans
+            .as_ref()
+            .map(|recorder| Box::new(LeaseSpans::new(recorder.clone(), topic.name.clone(), name.clone())));
         let inner = Inner {
             record,
             disp: Dispatcher::restore(state.clone(), rules),
@@ -146,6 +155,7 @@ impl Group {
             freed: Vec::new(),
             delivered_at,
             activity: None,
+            spans,
         };
         let group = Arc::new(Self {
             topic,
@@ -211,6 +221,9 @@ impl Group {
             // A lease that ran out has failed, although the timer has not said so yet.
             self.expire(inner, now);
             let released = inner.disp.leave(id, blame, now);
+            if let Some(spans) = &mut inner.spans {
+                spans.member_left(id, if blame { LeaseEnd::Disconnected } else { LeaseEnd::Returned });
+            }
             self.release(inner, id, released);
             self.disown(inner, Some(id));
             inner.members.remove(&id);
@@ -269,6 +282,7 @@ impl Group {
                 self.release(inner, member, leases);
                 inner.disp.roomy(member);
             }
+            inner.cancel_spans();
             inner.forget_ahead();
             self.disown(inner, None);
             self.mark(inner);
@@ -417,6 +431,7 @@ impl Group {
     pub fn lose(&self, error: &Error) {
         let mut inner = self.inner.lock();
         (inner.deleted, inner.lost) = (true, true);
+        inner.cancel_spans();
         self.metrics.inflight.dec_by(inner.disp.leased() as i64);
         for slot in std::mem::take(&mut inner.members).into_values() {
             slot.mailbox.end(error.clone());
@@ -432,6 +447,7 @@ impl Group {
 
     fn remove_members(&self, error: &Error, stay: impl Fn(MemberId) -> bool) {
         let mut inner = self.inner.lock();
+        inner.cancel_spans();
         for (id, slot) in std::mem::take(&mut inner.members) {
             let released = inner.disp.leave(id, false, 0);
             self.metrics.inflight.dec_by(released as i64);
@@ -448,6 +464,20 @@ impl Group {
 impl Inner {
     fn is_sooner(&self, at: Millis) -> bool {
         self.has_task && self.armed.is_none_or(|armed| at < armed)
+    }
+
+    /// The lease of an event ended.
+    fn end_span(&mut self, seq: u64, outcome: LeaseEnd, reason: Option<&str>) {
+        if let Some(spans) = &mut self.spans {
+            spans.settled(seq, outcome, reason);
+        }
+    }
+
+    /// All leases ended.
+    fn cancel_spans(&mut self) {
+        if let Some(spans) = &mut self.spans {
+            spans.cancelled();
+        }
     }
 
     fn forget_ahead(&mut self) {

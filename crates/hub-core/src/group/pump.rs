@@ -6,6 +6,7 @@ use super::{FETCH, Group, Inner, task};
 use crate::Millis;
 use crate::store::ReadLimit;
 use crate::topic::{TailRead, Waiter};
+use crate::trace::LeaseEnd;
 use hub_proto::Event;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::AcqRel, Ordering::Release};
@@ -60,7 +61,8 @@ impl Group {
     }
 
     pub(super) fn expire(self: &Arc<Self>, inner: &mut Inner, now: Millis) {
-        while let Some(Released { member, .. }) = inner.disp.expire(now) {
+        while let Some(Released { seq, member, .. }) = inner.disp.expire(now) {
+            inner.end_span(seq, LeaseEnd::Expired, None);
             self.release(inner, member, 1);
             inner.disp.roomy(member);
             self.mark(inner);

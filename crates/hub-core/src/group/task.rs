@@ -250,12 +250,14 @@ impl Group {
             .collect();
         let results = derived::write(&self.engine, &records).await;
         let (mut failed, mut deadlettered) = (None, 0);
-        for ((burial, _), result) in letters.into_iter().zip(results) {
+        let mut given_up = Vec::new();
+        for ((burial, event), result) in letters.into_iter().zip(results) {
             match result {
                 Ok(how) => {
                     if how == derived::Written::Now {
                         self.metrics.deadlettered.inc();
                         deadlettered += 1;
+                        given_up.push((event, burial.err.clone()));
                     }
                     written.push(burial);
                 }
@@ -266,6 +268,9 @@ impl Group {
         let mut inner = self.inner.lock();
         if deadlettered > 0 {
             self.count(&mut inner, |activity| activity.deadlettered += deadlettered);
+        }
+        if let Some(spans) = &inner.spans {
+            given_up.iter().for_each(|(event, reason)| spans.dead_lettered(event, reason));
         }
         for burial in written {
             inner.disp.buried(burial.epoch, burial.seq);

@@ -12,6 +12,7 @@ use super::row::{Place, Row};
 use super::shares::{Shares, slot_of};
 use super::store::{Claim, OutboxStore, Settled, Woken};
 use crate::store::{StoreError, StoreResult};
+use crate::trace::{self, Operation, Span, SpanRecorder};
 use crate::{Clock, Millis, SystemClock};
 use away::Away;
 use hub_proto::{Code, Error, IdGenerator};
@@ -19,7 +20,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -117,6 +118,7 @@ pub struct Drainer {
     troubled: bool,
     progress: Arc<Progress>,
     luck: Luck,
+    spans: Option<Arc<dyn SpanRecorder>>,
 }
 
 /// Something that ran beside the loop has ended.
@@ -185,6 +187,7 @@ impl Drainer {
             former: Vec::new(),
             troubled: false,
             progress: Arc::default(),
+            spans: None,
         }
     }
 
@@ -192,6 +195,13 @@ impl Drainer {
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Where spans of rows that belong to a trace go; nothing is traced unless set. See [`trace`](crate::trace).
+    #[must_use]
+    pub fn spans(mut self, recorder: Arc<dyn SpanRecorder>) -> Self {
+        self.spans = Some(recorder);
         self
     }
 
@@ -535,6 +545,7 @@ impl Drainer {
                 self.is_back();
                 self.step_backs = 0;
                 self.progress.sent.fetch_add(1, Relaxed);
+                self.record_relay(&entry.row);
                 self.book.sent(entry);
                 continue;
             };
@@ -554,6 +565,26 @@ impl Drainer {
         }
         let next = key.and_then(|key| self.book.go_on(&key, run));
         self.go_on_with(next);
+    }
+
+    /// Records that a row was published, if it belongs to a trace.
+    fn record_relay(&self, row: &Row) {
+        let (Some(recorder), Ok(event)) = (&self.spans, &row.event) else { return };
+        let traced = trace::sampled(&event.options.headers).zip(event.options.id);
+        let Some((parent, id)) = traced else { return };
+        let (written, now) = (trace::at_micros(row.place.at), SystemTime::now());
+        recorder.record(Span {
+            parent,
+            span_id: trace::derived(parent, id, &[b"relay"]),
+            operation: Operation::Relay { outbox: self.store.name().into() },
+            // The clock of the service that wrote the row may be ahead.
+            start: written.min(now),
+            end: now,
+            topic: event.topic.clone(),
+            event: id,
+            seq: None,
+            error: None,
+        });
     }
 
     /// Rows that did not get there are tried again when the hub is back; by others, if this drainer has stepped back.
