@@ -1,11 +1,12 @@
 //! Which headers of a request become headers of the event.
 //!
-//! Those that begin with `x-`, by their names in lower case. Left behind are headers that come from proxies, gateways and
+//! Those that begin with `x-`, by their names in lower case, and the trace that the request belongs to. Left behind are headers that come from proxies, gateways and
 //! browsers and not from whoever publishes: an event is kept and read by others, and somebody's address or credentials
 //! have no place in it. `x-hub-…` is refused, when the event is checked. The lists are best effort: nobody knows all names.
 
 use super::error::Failure;
 use axum::http::HeaderMap;
+use hub_proto::trace::{TRACEPARENT, TRACESTATE};
 
 /// Names that are not the publisher's.
 const LEFT_BEHIND: &[&str] = &[
@@ -56,6 +57,10 @@ pub(super) fn of_request(headers: &HeaderMap) -> Result<Vec<(String, String)>, F
 }
 
 fn is_the_publishers(name: &str) -> bool {
+    is_of_x(name) || name == TRACEPARENT || name == TRACESTATE
+}
+
+fn is_of_x(name: &str) -> bool {
     name.starts_with("x-")
         && !LEFT_BEHIND.contains(&name)
         && !LEFT_BEHIND_STARTS.iter().any(|start| name.starts_with(start))

@@ -5,7 +5,8 @@ use super::definition::{PushEndpoint, PushMode};
 use super::secret::signature;
 use crate::cloudevents::{CloudEvent, STRUCTURED};
 use hub_core::Millis;
-use hub_proto::Event;
+use hub_proto::trace::{TRACEPARENT, TRACESTATE};
+use hub_proto::{Event, TraceContext};
 use parking_lot::Mutex;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
 use reqwest::redirect::Policy;
@@ -173,8 +174,14 @@ fn build(kind: Kind) -> reqwest::Result<Client> {
     client.build()
 }
 
-/// Sends an event. `now` is the wall clock in milliseconds.
-pub(super) async fn deliver(client: &Client, endpoint: &PushEndpoint, event: &Event, now: Millis) -> Outcome {
+/// Sends an event. `now` is the wall clock in milliseconds, `trace` the trace that the endpoint can join.
+pub(super) async fn deliver(
+    client: &Client,
+    endpoint: &PushEndpoint,
+    event: &Event,
+    trace: Option<TraceContext>,
+    now: Millis,
+) -> Outcome {
     let (mut headers, body) = match endpoint.definition.mode {
         PushMode::Structured => {
             let mut body = Vec::new();
@@ -193,6 +200,13 @@ pub(super) async fn deliver(client: &Client, endpoint: &PushEndpoint, event: &Ev
     {
         // An id, a number and base64 have nothing that a header cannot have.
         headers.insert(name, HeaderValue::try_from(value).expect("plain ASCII"));
+    }
+    if let Some(trace) = trace {
+        headers.insert(TRACEPARENT, HeaderValue::try_from(trace.to_string()).expect("hexadecimal numbers"));
+        let state = event.header(TRACESTATE).and_then(|state| HeaderValue::from_str(state).ok());
+        if let Some(state) = state {
+            headers.insert(TRACESTATE, state);
+        }
     }
     let timeout = endpoint.definition.timeout_ms;
     let request = client.post(endpoint.url.clone()).headers(headers).body(body);

@@ -166,7 +166,8 @@ impl Worker {
                         let (client, endpoint, now) = (client.clone(), self.endpoint.clone(), self.bus.now());
                         in_flight.push(Box::pin(async move {
                             let began = Instant::now();
-                            let outcome = deliver(&client, &endpoint, delivery.event(), now).await;
+                            let trace = delivery.trace_context();
+                            let outcome = deliver(&client, &endpoint, delivery.event(), trace, now).await;
                             Ended { delivery, outcome, took: began.elapsed() }
                         }));
                         self.status.set_in_flight(in_flight.len());
