@@ -15,6 +15,8 @@ mod config;
 mod crowd;
 #[path = "main/damage.rs"]
 mod damage;
+#[path = "main/endpoint.rs"]
+mod endpoint;
 #[path = "main/events.rs"]
 mod events;
 #[path = "main/healthy.rs"]
@@ -52,6 +54,9 @@ mod streams;
 mod token;
 #[path = "main/topics.rs"]
 mod topics;
+#[cfg(feature = "otlp")]
+#[path = "main/tracing.rs"]
+mod tracing;
 #[path = "main/with_mongo/mod.rs"]
 mod with_mongo;
 #[path = "main/with_postgres/mod.rs"]

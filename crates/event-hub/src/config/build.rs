@@ -100,6 +100,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         settings: Settings::default(),
         bus: BusConfig::default(),
         audit: Audit { log: AuditLog::Off, rate: 0 },
+        tracing: super::tracing::read(&found, mistakes),
         values: Default::default(),
     };
     found.take("server.bind", &mut config.bind);

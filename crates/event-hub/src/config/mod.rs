@@ -6,7 +6,7 @@
 //! | how a value is written | [`value`], [`units`] |
 //! | the file | `file` |
 //! | environment and flags | [`sources`] |
-//! | what the parts of the hub get | [`build`], [`mongo`], [`outbox`], `push`, [`quota`], [`audit`] |
+//! | what the parts of the hub get | [`build`], [`mongo`], [`outbox`], `push`, [`quota`], [`audit`], `tracing` |
 //! | what is said when something is wrong | [`mistakes`] |
 
 pub mod audit;
@@ -19,12 +19,14 @@ mod push;
 mod quota;
 pub mod settings;
 pub mod sources;
+mod tracing;
 pub mod units;
 mod value;
 
 #[cfg(test)]
 mod tests;
 
+pub use self::tracing::Tracing;
 use hub_core::{Pattern, TopicSettings};
 use hub_server::Settings;
 use hub_server::auth::AuthConfig;
@@ -75,6 +77,8 @@ pub struct Config {
     pub bus: hub_core::Config,
     /// The audit log.
     pub audit: audit::Audit,
+    /// Where spans go.
+    pub tracing: Option<Tracing>,
     values: Values,
 }
 

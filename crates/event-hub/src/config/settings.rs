@@ -17,6 +17,8 @@ pub enum Kind {
     Collection,
     /// Where a gateway is.
     HubUrl,
+    /// Where an HTTP server is.
+    HttpUrl,
     /// A port; 0 picks a free one.
     Port,
     /// `true` or `false`.
@@ -387,6 +389,17 @@ pub const SETTINGS: &[Setting] = &[
         "100",
         "lines per second of refusals, and as many of admin actions; what is over it is counted",
     ),
+    set(
+        "tracing.otlp_endpoint",
+        Kind::HttpUrl,
+        "none",
+        "the OpenTelemetry collector that spans of traced events go to, by OTLP over HTTP; needs a build with the feature `otlp`",
+    )
+    .env("OTEL_EXPORTER_OTLP_ENDPOINT")
+    .fixed(),
+    set("tracing.service_name", Kind::Text, "event-hub", "what this hub is called in traces")
+        .env("OTEL_SERVICE_NAME")
+        .fixed(),
     set("topics_file", Kind::Path, "none", "more topics (.sib, `define-topic`), after those of `[[topics]]`"),
 ];
 

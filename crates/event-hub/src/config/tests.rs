@@ -182,7 +182,7 @@ fn all_mistakes_of_a_file_are_told_at_once_with_their_lines() {
     );
     let wrong = written.wrong();
     let told = [
-        "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [audit], [[topics]], [[quota]], [[outbox]], [[push]], topics_file",
+        "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [audit], [tracing], [[topics]], [[quota]], [[outbox]], [[push]], topics_file",
         "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, cors_origins, tls_cert, tls, tls_key, tls_client_ca, tls_client_auth, trusted_proxies, proxy_protocol",
         "hub.toml:4: server.bind is \"localhost\"; it must be an address such as 127.0.0.1, 0.0.0.0 or ::1",
         "hub.toml:6: limits.frame_bytes is 4096; it must be a size with its unit (B, KiB, MiB, GiB) from 1KiB to 64MiB",

@@ -45,6 +45,7 @@ impl Kind {
                     .into()
             }
             Self::HubUrl => "a WebSocket URL such as ws://10.0.0.5:8090/ or wss://hub-1.example.com/".into(),
+            Self::HttpUrl => "an HTTP URL such as http://127.0.0.1:4318".into(),
             Self::Port => "a port, 0 to 65535; 0 picks a free one".into(),
             Self::Switch => "true or false".into(),
             Self::Count(min, max) => format!("a whole number from {min} to {max}"),
@@ -123,6 +124,7 @@ impl Kind {
             Self::MongoUrl => is_mongo_url(text).then(|| Value::Text(text.to_owned())),
             Self::Collection => is_collection(text).then(|| Value::Text(text.to_owned())),
             Self::HubUrl => is_hub_url(text).then(|| Value::Text(text.to_owned())),
+            Self::HttpUrl => is_http_url(text).then(|| Value::Text(text.to_owned())),
             Self::AuditLog if matches!(text, "off" | "stderr" | "stdout") => {
                 Some(Value::Text(text.to_owned()))
             }
@@ -176,6 +178,18 @@ pub fn is_origin(text: &str) -> bool {
         matches!(scheme, "http" | "https")
             && !host.is_empty()
             && !host.contains(['/', ' ', '*', '?', '#', '@'])
+    })
+}
+
+/// `http://host:port/path` or the same with TLS, without a query and without credentials, which logs would show.
+fn is_http_url(text: &str) -> bool {
+    reqwest::Url::parse(text).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.host().is_some()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
     })
 }
 

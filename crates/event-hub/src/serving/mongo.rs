@@ -3,6 +3,7 @@
 //! Nobody answers: the hub waits, listens on its ports and says there, and now and then in the log, what it waits for. Somebody
 //! answers who will not do: the start is over, because waiting would not change that.
 
+use super::spans::Spans;
 use super::start::open_bus;
 use crate::config::Config;
 use anyhow::{Context, Result, anyhow, bail};
@@ -32,7 +33,12 @@ pub struct Ports<'a> {
 ///
 /// # Errors
 /// A [`hub_store_mongo::ConnectError`] that does not get better by waiting.
-pub async fn open(config: &Config, auth: &Authenticator, ports: &Ports<'_>) -> Result<(Bus, Registry)> {
+pub async fn open(
+    config: &Config,
+    auth: &Authenticator,
+    spans: &Spans,
+    ports: &Ports<'_>,
+) -> Result<(Bus, Registry)> {
     let mongo = config.mongo.as_ref().context("no address of MongoDB")?;
     let cluster = ClusterConfig {
         address: mongo.reached_at(ports.gateway.local_addr()?, ports.tls.is_some()),
@@ -45,7 +51,7 @@ pub async fn open(config: &Config, auth: &Authenticator, ports: &Ports<'_>) -> R
     let options = mongo.options();
     let waiting = Waiting::new(auth.clone(), config.settings.clone(), "MongoDB has not answered yet");
     let opened = tokio::select! {
-        opened = wait(config, &options, &cluster, &waiting) => opened,
+        opened = wait(config, &options, &cluster, spans, &waiting) => opened,
         () = waiting.serve(ports.gateway, ports.ops, ports.tls) => bail!("the ports are not served any more"),
     };
     waiting.end().await;
@@ -56,12 +62,13 @@ async fn wait(
     config: &Config,
     options: &Options,
     cluster: &ClusterConfig,
+    spans: &Spans,
     waiting: &Waiting,
 ) -> Result<(Bus, Registry)> {
     let began = Instant::now();
     let mut told: Option<Instant> = None;
     loop {
-        let why = match attempt(config, options, cluster).await? {
+        let why = match attempt(config, options, cluster, spans).await? {
             Attempt::Open(bus, registry) => {
                 if told.is_some() {
                     tracing::info!(waited_s = began.elapsed().as_secs(), "MongoDB is there");
@@ -84,7 +91,12 @@ enum Attempt {
     Later(String),
 }
 
-async fn attempt(config: &Config, options: &Options, cluster: &ClusterConfig) -> Result<Attempt> {
+async fn attempt(
+    config: &Config,
+    options: &Options,
+    cluster: &ClusterConfig,
+    spans: &Spans,
+) -> Result<Attempt> {
     let store = match MongoStore::connect(options.clone()).await {
         Ok(store) => store,
         Err(error) if error.is_unreachable() => return Ok(Attempt::Later(error.to_string())),
@@ -93,7 +105,7 @@ async fn attempt(config: &Config, options: &Options, cluster: &ClusterConfig) ->
     // A registry forgets nothing, so each try has its own.
     let mut registry = Registry::default();
     let bus = Bus::builder(store.clone()).cluster(cluster.clone());
-    let opened = open_bus(bus, config, &mut registry).await;
+    let opened = open_bus(bus, config, spans, &mut registry).await;
     if opened.is_err() {
         // Nothing has started that would.
         let _ = store.close().await;

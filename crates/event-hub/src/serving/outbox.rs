@@ -3,6 +3,7 @@
 //! A database that cannot be reached is tried again for ever: it may be a service's own, and the hub has other things to do
 //! meanwhile. `/outbox` and the log say so.
 
+use super::spans::Spans;
 use crate::config::Config;
 use crate::config::outbox::Outbox;
 use hub_core::outbox::{Drainer, OutboxStore};
@@ -27,11 +28,11 @@ pub struct Drainers {
 
 impl Drainers {
     /// Starts one for each outbox of the configuration.
-    pub fn start(config: &Config, hub: &Hub) -> Self {
+    pub fn start(config: &Config, hub: &Hub, spans: &Spans) -> Self {
         let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
         for outbox in config.outboxes.clone() {
             hub.outboxes().set(&outbox.name, |_| {});
-            tasks.spawn(drain(outbox, hub.clone(), stop.clone()));
+            tasks.spawn(drain(outbox, hub.clone(), spans.clone(), stop.clone()));
         }
         Self { tasks, stop }
     }
@@ -43,12 +44,15 @@ impl Drainers {
     }
 }
 
-async fn drain(outbox: Outbox, hub: Hub, stop: CancellationToken) {
+async fn drain(outbox: Outbox, hub: Hub, spans: Spans, stop: CancellationToken) {
     let store = tokio::select! {
         store = connect(&outbox, &hub) => store,
         () = stop.cancelled() => return,
     };
-    let drainer = Drainer::new(store.clone(), Arc::new(hub.bus().clone()), outbox.options);
+    let mut drainer = Drainer::new(store.clone(), Arc::new(hub.bus().clone()), outbox.options);
+    if let Some(recorder) = spans.recorder() {
+        drainer = drainer.spans(recorder);
+    }
     let progress = drainer.progress();
     hub.outboxes().set(&outbox.name, |known| {
         (known.store, known.progress, known.trouble) = (Some(store.clone()), progress, None);

@@ -52,11 +52,11 @@ pub async fn run(
     ready: impl FnOnce(&Running) -> Result<()>,
 ) -> Result<ExitCode> {
     ready(&running)?;
-    let Running { config, hub, gateway, ops, tls, made } = running;
+    let Running { config, hub, gateway, ops, tls, made, spans } = running;
     let mut serving = JoinSet::new();
     serving.spawn(net::serve(gateway, hub.gateway(), tls.clone(), hub.clone()));
     serving.spawn(net::serve(ops, hub.ops(), tls.clone(), hub.clone()));
-    let drainers = Drainers::start(&config, &hub);
+    let drainers = Drainers::start(&config, &hub, &spans);
     hub.push().set_configured(config.endpoints.clone());
     hub.start_push();
     let changing = Arc::new(Changing { config, hub: hub.clone(), tls, made });
@@ -95,6 +95,7 @@ pub async fn run(
         stopped = stop(&hub, drainers) => clean &= stopped,
     }
     audit::close(&hub).await;
+    spans.stop().await;
     Ok(ExitCode::from(u8::from(!clean)))
 }
 

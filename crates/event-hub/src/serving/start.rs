@@ -3,6 +3,7 @@
 use super::audit;
 use super::embedded;
 use super::mongo::{self, Ports};
+use super::spans::Spans;
 use crate::config::Config;
 use crate::secret;
 use anyhow::{Context, Result, anyhow};
@@ -32,6 +33,8 @@ pub struct Running {
     pub tls: Option<Tls>,
     /// The development secret, if that is what tokens are signed with.
     pub made: Option<Secret>,
+    /// Where spans of traced events go.
+    pub spans: Spans,
 }
 
 /// Opens everything. On MongoDB that may take as long as nobody answers there.
@@ -42,6 +45,7 @@ pub async fn start(mut config: Config) -> Result<Running> {
     // Ports and certificates first: they fail at once, while opening a large log takes its time.
     let tls = config.tls.as_ref().map(Tls::new).transpose()?;
     let audit = audit::open(&config.audit)?;
+    let spans = Spans::start(config.tracing.as_ref())?;
     let gateway = listen(SocketAddr::new(config.bind, config.ws_port), "WebSocket", "--ws-port").await?;
     let ops = listen(SocketAddr::new(config.bind, config.ops_port), "HTTP", "--ops-port").await?;
     // Before the secret is made: the directory is this hub's alone.
@@ -57,12 +61,12 @@ pub async fn start(mut config: Config) -> Result<Running> {
     let (bus, registry) = match embedded {
         Some(store) => {
             let mut registry = Registry::default();
-            let bus = open_bus(Bus::builder(store), &config, &mut registry).await;
+            let bus = open_bus(Bus::builder(store), &config, &spans, &mut registry).await;
             (bus.map_err(|error| anyhow!("{}", error.msg)).context("the bus did not start")?, registry)
         }
         None => {
             let ports = Ports { gateway: &gateway, ops: &ops, tls: tls.as_ref() };
-            mongo::open(&config, &auth, &ports).await?
+            mongo::open(&config, &auth, &spans, &ports).await?
         }
     };
     for warning in bus.health().warnings {
@@ -82,7 +86,7 @@ pub async fn start(mut config: Config) -> Result<Running> {
             hub = hub.cluster_certificate(certificate);
         }
     }
-    Ok(Running { config, hub: hub.build(), gateway, ops, tls, made })
+    Ok(Running { config, hub: hub.build(), gateway, ops, tls, made, spans })
 }
 
 /// The development secret, if nothing else says whose tokens hold.
@@ -99,9 +103,17 @@ fn made(config: &mut Config) -> Result<Option<Secret>> {
 }
 
 /// Opens a bus as the configuration says.
-pub async fn open_bus(bus: BusBuilder, config: &Config, registry: &mut Registry) -> hub_core::Result<Bus> {
+pub async fn open_bus(
+    mut bus: BusBuilder,
+    config: &Config,
+    spans: &Spans,
+    registry: &mut Registry,
+) -> hub_core::Result<Bus> {
     let mut settings = config.bus.clone();
     settings.stop_timeout = STOP_TIMEOUT;
+    if let Some(recorder) = spans.recorder() {
+        bus = bus.spans(recorder);
+    }
     bus.config(settings).open_with(registry).await
 }
 

@@ -1,95 +1,30 @@
 //! Push subscriptions of the real program: configured, reloaded, killed in the middle, and verified by others.
 
+use crate::endpoint::{Endpoint, Received};
 use crate::hub::{Hub, Place};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// A request that has come.
-#[derive(Clone)]
-struct Received {
-    headers: BTreeMap<String, String>,
-    body: String,
+fn numbers(endpoint: &Endpoint) -> Vec<u64> {
+    let data = |one: &Received| serde_json::from_slice::<Value>(&one.body).unwrap()["data"].as_u64().unwrap();
+    endpoint.received().iter().map(data).collect()
 }
 
-/// A server that takes everything, and its time for it.
-struct Endpoint {
-    address: SocketAddr,
-    received: Arc<Mutex<Vec<Received>>>,
-}
-
-impl Endpoint {
-    fn new(takes: Duration) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, received) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<Received>>>::default());
-        let noted = received.clone();
-        std::thread::spawn(move || {
-            for socket in listener.incoming().map_while(Result::ok) {
-                let noted = noted.clone();
-                std::thread::spawn(move || serve(socket, takes, &noted));
-            }
-        });
-        Self { address, received }
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}/hook", self.address)
-    }
-
-    fn numbers(&self) -> Vec<u64> {
-        let received = self.received.lock().unwrap();
-        let data =
-            |one: &Received| serde_json::from_str::<Value>(&one.body).unwrap()["data"].as_u64().unwrap();
-        received.iter().map(data).collect()
-    }
-
-    /// Waits until something holds of the numbers that have come.
-    fn wait_for(&self, holds: impl Fn(&[u64]) -> bool) -> Vec<u64> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let numbers = self.numbers();
-            if holds(&numbers) {
-                return numbers;
-            }
-            assert!(Instant::now() < deadline, "{numbers:?}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-/// Answers requests of one connection until it ends.
-fn serve(socket: TcpStream, takes: Duration, noted: &Mutex<Vec<Received>>) {
-    let mut reader = BufReader::new(socket.try_clone().unwrap());
-    let mut socket = socket;
+/// Waits until something holds of the numbers that have come.
+fn wait_for(endpoint: &Endpoint, holds: impl Fn(&[u64]) -> bool) -> Vec<u64> {
+    let deadline = Instant::now() + PATIENCE;
     loop {
-        let (mut line, mut headers) = (String::new(), BTreeMap::new());
-        if !matches!(reader.read_line(&mut line), Ok(1..)) {
-            return;
+        let numbers = numbers(endpoint);
+        if holds(&numbers) {
+            return numbers;
         }
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).is_err() || line.is_empty() {
-                return;
-            }
-            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-            headers.insert(name.to_ascii_lowercase(), value.to_owned());
-        }
-        let mut body = vec![0; headers["content-length"].parse().unwrap()];
-        if reader.read_exact(&mut body).is_err() {
-            return;
-        }
-        noted.lock().unwrap().push(Received { headers, body: String::from_utf8(body).unwrap() });
-        std::thread::sleep(takes);
-        if socket.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").is_err() {
-            return;
-        }
+        assert!(Instant::now() < deadline, "{numbers:?}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -120,12 +55,12 @@ fn a_hub_that_is_killed_in_mid_delivery_loses_nothing() {
     let mut hub = Hub::start(&place.path("data"), &["--config", &config], &[]);
     publish(&hub, 1..=40);
     for round in 1..=3 {
-        endpoint.wait_for(|numbers| numbers.len() >= 8 * round);
+        wait_for(&endpoint, |numbers| numbers.len() >= 8 * round);
         hub.process.signal("KILL");
         hub.process.ended();
         hub = Hub::start(&place.path("data"), &["--config", &config], &[]);
     }
-    let numbers = endpoint.wait_for(|numbers| numbers.iter().collect::<BTreeSet<_>>().len() == 40);
+    let numbers = wait_for(&endpoint, |numbers| numbers.iter().collect::<BTreeSet<_>>().len() == 40);
     // What was under way when it was killed comes again, and acks of the last 200 ms may be lost.
     assert!(numbers.len() < 40 + 3 * 20, "{numbers:?}");
     let (_, topics) = hub.ask("GET".parse().unwrap(), "topics", Some(hub.token()), "");
@@ -145,23 +80,23 @@ fn endpoints_that_were_put_survive_a_restart_and_those_of_the_file_follow_it() {
     assert_eq!(status, 200, "{answer}");
     publish(&hub, 1..=1);
     let all = |count: usize| move |numbers: &[u64]| numbers.len() == count;
-    one.wait_for(all(1));
-    stored.wait_for(all(1));
+    wait_for(&one, all(1));
+    wait_for(&stored, all(1));
     config(&place, &[("other", &other)]);
     hub.process.signal("HUP");
     hub.process.logs("configuration reloaded");
-    other.wait_for(all(1));
+    wait_for(&other, all(1));
     publish(&hub, 2..=2);
-    other.wait_for(all(2));
-    stored.wait_for(all(2));
-    assert_eq!(one.numbers(), [1], "it is not in the file any more");
+    wait_for(&other, all(2));
+    wait_for(&stored, all(2));
+    assert_eq!(numbers(&one), [1], "it is not in the file any more");
     let log = hub.stop();
     assert!(!log.contains(&SECRET[6..]), "{log}");
     let hub = Hub::start(&place.path("data"), &["--config", &path], &[]);
     publish(&hub, 3..=3);
-    other.wait_for(all(3));
-    stored.wait_for(all(3));
-    assert_eq!(stored.numbers(), [1, 2, 3], "each once over a clean restart");
+    wait_for(&other, all(3));
+    wait_for(&stored, all(3));
+    assert_eq!(numbers(&stored), [1, 2, 3], "each once over a clean restart");
     hub.stop();
 }
 
@@ -172,8 +107,9 @@ fn deliveries_are_verified_by_standard_webhooks_for_python() {
     let path = config(&place, &[("crm", &endpoint)]);
     let hub = Hub::start(&place.path("data"), &["--config", &path], &[]);
     publish(&hub, 17..=17);
-    endpoint.wait_for(|numbers| numbers == [17]);
-    let received = endpoint.received.lock().unwrap()[0].clone();
+    wait_for(&endpoint, |numbers| numbers == [17]);
+    let received = endpoint.received()[0].clone();
+    let body = String::from_utf8(received.body).unwrap();
     let program = place.write(
         "main.py",
         "import json, sys\n\
@@ -189,11 +125,8 @@ fn deliveries_are_verified_by_standard_webhooks_for_python() {
          except WebhookVerificationError:\n    print('ok')\n",
     );
     let headers = serde_json::to_string(&received.headers).unwrap();
-    let ran = Command::new(python)
-        .args([&program, SECRET, &headers, &received.body])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let ran =
+        Command::new(python).args([&program, SECRET, &headers, &body]).stdin(Stdio::null()).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success() && out.trim() == "ok", "{out}{err}");
     hub.stop();

@@ -4,7 +4,7 @@ mod fake_hub;
 mod hot_key;
 pub mod large;
 pub mod rounds;
-mod sqlite;
+pub mod sqlite;
 pub mod writers;
 
 use crate::hub::{Hub, Place, run_with};
