@@ -4,13 +4,15 @@ use crate::hub::{Hub, Place};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// A request that has come.
 #[derive(Clone)]
@@ -20,38 +22,84 @@ struct Received {
 }
 
 /// A server that takes everything, and its time for it.
-struct Endpoint {
+pub struct Endpoint {
     address: SocketAddr,
-    received: Arc<Mutex<Vec<Received>>>,
+    takes: Duration,
+    seen: Arc<Seen>,
+    listening: Option<Listening>,
+}
+
+/// What has come to an endpoint.
+#[derive(Default)]
+struct Seen {
+    received: Mutex<Vec<Received>>,
+    under_way: AtomicUsize,
+    most_under_way: AtomicUsize,
+}
+
+/// A thread that takes connections until it is told to end.
+struct Listening {
+    is_over: Arc<AtomicBool>,
+    sockets: Arc<Mutex<Vec<TcpStream>>>,
+    thread: JoinHandle<()>,
 }
 
 impl Endpoint {
-    fn new(takes: Duration) -> Self {
+    pub fn new(takes: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, received) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<Received>>>::default());
-        let noted = received.clone();
-        std::thread::spawn(move || {
-            for socket in listener.incoming().map_while(Result::ok) {
-                let noted = noted.clone();
-                std::thread::spawn(move || serve(socket, takes, &noted));
-            }
-        });
-        Self { address, received }
+        let address = listener.local_addr().unwrap();
+        let mut endpoint = Self { address, takes, seen: Arc::default(), listening: None };
+        endpoint.listen(listener);
+        endpoint
     }
 
-    fn url(&self) -> String {
+    fn listen(&mut self, listener: TcpListener) {
+        let (takes, seen, is_over) = (self.takes, self.seen.clone(), Arc::new(AtomicBool::new(false)));
+        let sockets: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let (ends, opened) = (is_over.clone(), sockets.clone());
+        let thread = std::thread::spawn(move || {
+            for socket in listener.incoming().map_while(Result::ok).take_while(|_| !ends.load(SeqCst)) {
+                opened.lock().unwrap().push(socket.try_clone().unwrap());
+                let seen = seen.clone();
+                std::thread::spawn(move || serve(socket, takes, &seen));
+            }
+        });
+        self.listening = Some(Listening { is_over, sockets, thread });
+    }
+
+    /// From now on nothing listens at its address, and its connections are closed.
+    pub fn go_down(&mut self) {
+        let Listening { is_over, sockets, thread } = self.listening.take().unwrap();
+        is_over.store(true, SeqCst);
+        // Wakes the thread.
+        drop(TcpStream::connect(self.address));
+        thread.join().unwrap();
+        sockets.lock().unwrap().iter().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
+    }
+
+    /// It listens again, at the address that it had.
+    pub fn come_back(&mut self) {
+        self.listen(TcpListener::bind(self.address).unwrap());
+    }
+
+    pub fn url(&self) -> String {
         format!("http://{}/hook", self.address)
     }
 
-    fn numbers(&self) -> Vec<u64> {
-        let received = self.received.lock().unwrap();
+    /// How many requests were under way at the same time.
+    pub fn most_under_way(&self) -> usize {
+        self.seen.most_under_way.load(SeqCst)
+    }
+
+    pub fn numbers(&self) -> Vec<u64> {
+        let received = self.seen.received.lock().unwrap();
         let data =
             |one: &Received| serde_json::from_str::<Value>(&one.body).unwrap()["data"].as_u64().unwrap();
         received.iter().map(data).collect()
     }
 
     /// Waits until something holds of the numbers that have come.
-    fn wait_for(&self, holds: impl Fn(&[u64]) -> bool) -> Vec<u64> {
+    pub fn wait_for(&self, holds: impl Fn(&[u64]) -> bool) -> Vec<u64> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let numbers = self.numbers();
@@ -65,7 +113,7 @@ impl Endpoint {
 }
 
 /// Answers requests of one connection until it ends.
-fn serve(socket: TcpStream, takes: Duration, noted: &Mutex<Vec<Received>>) {
+fn serve(socket: TcpStream, takes: Duration, seen: &Seen) {
     let mut reader = BufReader::new(socket.try_clone().unwrap());
     let mut socket = socket;
     loop {
@@ -85,8 +133,10 @@ fn serve(socket: TcpStream, takes: Duration, noted: &Mutex<Vec<Received>>) {
         if reader.read_exact(&mut body).is_err() {
             return;
         }
-        noted.lock().unwrap().push(Received { headers, body: String::from_utf8(body).unwrap() });
+        seen.most_under_way.fetch_max(seen.under_way.fetch_add(1, SeqCst) + 1, SeqCst);
+        seen.received.lock().unwrap().push(Received { headers, body: String::from_utf8(body).unwrap() });
         std::thread::sleep(takes);
+        seen.under_way.fetch_sub(1, SeqCst);
         if socket.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").is_err() {
             return;
         }
@@ -173,7 +223,7 @@ fn deliveries_are_verified_by_standard_webhooks_for_python() {
     let hub = Hub::start(&place.path("data"), &["--config", &path], &[]);
     publish(&hub, 17..=17);
     endpoint.wait_for(|numbers| numbers == [17]);
-    let received = endpoint.received.lock().unwrap()[0].clone();
+    let received = endpoint.seen.received.lock().unwrap()[0].clone();
     let program = place.write(
         "main.py",
         "import json, sys\n\
