@@ -19,11 +19,12 @@ usage: cargo xtask bench NAME [--json] [ARGS...]
   outbox outboxes, beside what their databases can do
   tenants what one subject notices while another attacks
   push   push subscriptions, beside a bare HTTP client
+  http   the HTTP side: exports, server-sent events, what viewers cost
 
 With --json each figure is one line of JSON. Other arguments go to the benchmark, which has a --help of its own:
 `cargo xtask bench NAME --help`.";
 
-const NAMES: [&str; 7] = ["bus", "store", "wire", "mongo", "outbox", "tenants", "push"];
+const NAMES: [&str; 8] = ["bus", "store", "wire", "mongo", "outbox", "tenants", "push", "http"];
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
@@ -41,4 +42,27 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut bench = workspace.cargo(["run", "--release", "--quiet", "-p", "hub-bench", "--"]);
     let ran = process::succeeds(bench.arg(name).args(words))?;
     Ok(if ran { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NAMES, USAGE};
+
+    /// The program that runs the benchmarks, which names each in its help text.
+    const PROGRAM: &str = include_str!("../../bench/src/cli.rs");
+
+    #[test]
+    fn every_benchmark_of_the_program_can_be_started_and_is_in_the_help_text() {
+        let reports = include_str!("../../bench/src/main.rs").split("Report::new(\"").skip(1);
+        let benchmarks: Vec<&str> = reports.filter_map(|rest| rest.split('"').next()).collect();
+        assert!(benchmarks.contains(&"http"), "{benchmarks:?}");
+        for name in &benchmarks {
+            assert!(NAMES.contains(name), "`cargo xtask bench {name}` is refused");
+        }
+        for name in NAMES {
+            assert!(benchmarks.contains(&name), "{name} is no benchmark");
+            assert!(PROGRAM.contains(&format!("\"{name}\"")), "{name} is no command of the program");
+            assert!(USAGE.lines().any(|line| line.starts_with(&format!("  {name} "))), "{name} has no line");
+        }
+    }
 }

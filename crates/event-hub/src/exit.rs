@@ -35,7 +35,7 @@ impl std::error::Error for Usage {}
 pub fn of(done: Result<ExitCode>) -> Result<ExitCode> {
     match done {
         Err(error) if error.downcast_ref::<Usage>().is_none() => {
-            eprintln!("error: {error:#}");
+            note!("error: {error:#}");
             Ok(ExitCode::from(FAILED))
         }
         done => done,

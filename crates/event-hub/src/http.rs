@@ -82,6 +82,11 @@ impl HttpHub {
         if !matches!(url.scheme(), "http" | "https") {
             anyhow::bail!("{url} is not an address of HTTP; it must begin with http:// or https://");
         }
+        if !url.username().is_empty() || url.password().is_some() {
+            anyhow::bail!(
+                "the address has credentials in it; give the token with EVENT_HUB_TOKEN or --token"
+            );
+        }
         if !url.path().ends_with('/') {
             url.set_path(&format!("{}/", url.path()));
         }
@@ -108,7 +113,7 @@ impl HttpHub {
     }
 
     pub async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Value> {
-        Ok(serde_json::from_slice(&self.get_bytes(path, query).await?).unwrap_or_default())
+        self.parse(&self.get_bytes(path, query).await?)
     }
 
     /// The answer as it came.
@@ -117,13 +122,22 @@ impl HttpHub {
     }
 
     pub async fn delete(&self, path: &str, query: &[(&str, &str)]) -> Result<Value> {
-        let answer = self.ask(Method::DELETE, path, query, None).await?;
-        Ok(serde_json::from_slice(&answer).unwrap_or_default())
+        self.parse(&self.ask(Method::DELETE, path, query, None).await?)
     }
 
     pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<Value> {
-        let answer = self.ask(Method::POST, path, &[], Some(serde_json::to_vec(body)?)).await?;
-        Ok(serde_json::from_slice(&answer).unwrap_or_default())
+        self.parse(&self.ask(Method::POST, path, &[], Some(serde_json::to_vec(body)?)).await?)
+    }
+
+    /// Every answer of a hub is a JSON object: another server's page is not taken for an empty list.
+    pub fn parse(&self, answer: &[u8]) -> Result<Value> {
+        let answer = serde_json::from_slice(answer).ok().filter(Value::is_object);
+        answer.ok_or_else(|| self.no_hub("with success"))
+    }
+
+    fn no_hub(&self, answered: &str) -> anyhow::Error {
+        let url = &self.url;
+        anyhow!("{url} answered {answered}, and not as a hub does; name the hub's HTTP port with --ops-url")
     }
 
     /// The body of a probe, whatever its status: one that says no says why.
@@ -194,10 +208,7 @@ impl HttpHub {
     fn refusal(&self, status: u16, path: &str, body: &[u8]) -> anyhow::Error {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let (Some(code), Some(text)) = (body["code"].as_str(), body["error"].as_str()) else {
-            let url = &self.url;
-            return anyhow!(
-                "{url} answered {status}, and not as a hub does; name the hub's HTTP port with --ops-url"
-            );
+            return self.no_hub(&status.to_string());
         };
         let advice = match status {
             401 => {

@@ -3,7 +3,9 @@
 use crate::http::{HttpHub, has_status};
 use crate::text::count;
 use anyhow::Result;
+use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Entries of one page.
 const PAGE: usize = 1000;
@@ -67,6 +69,46 @@ pub async fn group(hub: &HttpHub, topic: &str, name: &str) -> Result<Option<Valu
         Err(error) if has_status(&error, 404) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Pages of a summary that are asked for: a million dead letters.
+const SUMMARY_PAGES: usize = 50;
+
+/// The dead letters of one topic, without those that were removed.
+#[derive(Debug, Default, Serialize)]
+pub struct LetterCount {
+    pub topic: String,
+    pub letters: u64,
+    pub replayed: u64,
+    /// When the newest of them was given up, in milliseconds since 1970.
+    pub newest: u64,
+}
+
+/// How many dead letters the topics have that the token may see, by name; and whether there are more than were counted.
+pub async fn letter_counts(hub: &HttpHub, query: &[(&str, &str)]) -> Result<(Vec<LetterCount>, bool)> {
+    let mut counts: BTreeMap<String, LetterCount> = BTreeMap::new();
+    let mut after: Option<String> = None;
+    let mut is_cut = false;
+    for _ in 0..SUMMARY_PAGES {
+        let mut all: Vec<(&str, &str)> = query.to_vec();
+        all.extend(after.as_deref().map(|after| ("after", after)));
+        let page = hub.get("/dlq/summary", &all).await?;
+        for group in page["groups"].as_array().into_iter().flatten() {
+            let number = |name: &str| group[name].as_u64().unwrap_or(0);
+            let topic = text(&group["topic"]);
+            let count =
+                counts.entry(topic.clone()).or_insert(LetterCount { topic, ..LetterCount::default() });
+            count.letters += number("count");
+            count.replayed += number("replayed");
+            count.newest = count.newest.max(number("lastTs"));
+        }
+        is_cut |= page["otherGroups"].as_u64().is_some_and(|others| others > 0);
+        match page["next"].as_str() {
+            Some(next) if after.as_deref() != Some(next) => after = Some(next.to_owned()),
+            _ => return Ok((counts.into_values().collect(), is_cut)),
+        }
+    }
+    Ok((counts.into_values().collect(), true))
 }
 
 /// A text that sorts before a name, and behind every other name that sorts before it: lists have no way to ask for one entry.

@@ -1,5 +1,6 @@
 //! Logs: one line per event on standard error, by RUST_LOG.
 
+use crate::term::wants_colour;
 use anyhow::{Result, anyhow};
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
@@ -19,6 +20,6 @@ pub fn start() -> Result<()> {
         }
     };
     let format = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    format.with_ansi(std::io::stderr().is_terminal()).init();
+    format.with_ansi(std::io::stderr().is_terminal() && wants_colour()).init();
     Ok(())
 }

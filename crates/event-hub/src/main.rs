@@ -1,5 +1,13 @@
 //! The event-hub program: one file per command in `commands`.
 
+/// A line on standard error. If nobody reads it the command goes on, and its exit code stays what it is; `eprintln` would panic.
+macro_rules! note {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 mod client;
 mod commands;
 mod config;
@@ -102,7 +110,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        note!("error: {error:#}");
         ExitCode::from(COULD_NOT)
     })
 }

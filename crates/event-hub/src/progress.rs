@@ -55,11 +55,19 @@ impl Progress {
         bar.set_message(format!("{} events{size}  {}/s", count(events), per_second(rate)));
     }
 
+    /// Shows how far it is, in words.
+    pub fn show(&mut self, text: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text.to_owned());
+            bar.tick();
+        }
+    }
+
     /// A line above the bar, or on standard error without one.
     pub fn note(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| note!("{text}")),
+            None => note!("{text}"),
         }
     }
 

@@ -60,7 +60,8 @@ impl Paint {
     }
 }
 
-fn wants_colour() -> bool {
+/// Whether the user has not asked for plain text.
+pub fn wants_colour() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

@@ -91,6 +91,7 @@ pub fn run(command: &Command) -> Result<ExitCode> {
 async fn show(args: &ShowArgs) -> Result<ExitCode> {
     let hub = HttpHub::new(&args.target)?.needing(format!("subscribe:dlq.{}", args.topic));
     let letter = hub.get_bytes("/dlq/show", &[("topic", &args.topic), ("id", &args.id)]).await?;
+    hub.parse(&letter)?;
     let letter = String::from_utf8_lossy(&letter);
     match args.json {
         true => finish(&format!("{}\n", letter.trim_end()), 0),

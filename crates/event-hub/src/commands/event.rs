@@ -1,12 +1,14 @@
 //! `event-hub event …`: one event, and where it went.
 
 use crate::client::block_on;
+use crate::exit::FAILED;
 use crate::http::{HttpHub, HttpTarget};
 use crate::listing::{number, text};
+use crate::progress::Progress;
 use crate::table::{Cell, Column, Table, facts};
 use crate::term::{Style, safe};
-use crate::text::{finish, time};
-use anyhow::Result;
+use crate::text::{finish, is_closed_pipe, plural, print, time};
+use anyhow::{Context, Result};
 use hub_proto::EventId;
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,7 +23,8 @@ pub enum Command {
 
 /// Show an event and where it went: its outbox row, its groups, its dead letter, its replays
 ///
-/// Needs a token with the subscribe right on the topic.
+/// Ids are unique within a topic. Without --topic the hub looks for the id in every topic that the token may read, in steps of up to
+/// 1,000 topics; each topic that has it is shown. Needs a token with the subscribe right on the topic.
 ///
 /// Exit code: 0, 1 if there is no such event or the hub did not answer, 2 if the command line is wrong.
 #[derive(Debug, clap::Args)]
@@ -30,11 +33,11 @@ pub struct ShowArgs {
     #[arg(value_name = "ID")]
     id: EventId,
 
-    /// Its topic: ids are unique within a topic only
+    /// Its topic: the fast way
     #[arg(long, value_name = "TOPIC")]
-    topic: String,
+    topic: Option<String>,
 
-    /// Print the hub's answer as JSON
+    /// Print the hub's answer as JSON, one line for each topic that has the id
     #[arg(long)]
     json: bool,
 
@@ -48,15 +51,65 @@ pub fn run(command: &Command) -> Result<ExitCode> {
 }
 
 async fn show(args: &ShowArgs) -> Result<ExitCode> {
-    let hub = HttpHub::new(&args.target)?.needing(format!("subscribe:{}", args.topic));
+    let Some(topic) = &args.topic else { return search(args).await };
+    let hub = HttpHub::new(&args.target)?.needing(format!("subscribe:{topic}"));
+    finish(&in_topic(args, &hub, topic).await?, 0)
+}
+
+/// Shows the event of every topic that has the id, as they are found.
+async fn search(args: &ShowArgs) -> Result<ExitCode> {
+    let hub = HttpHub::new(&args.target)?;
     let id = args.id.to_string();
-    let answer = hub.get_bytes("/event", &[("topic", &args.topic), ("id", &id)]).await?;
+    let mut progress = Progress::new(None);
+    let (mut found, mut searched, mut after) = (0_u64, 0_u64, None::<String>);
+    loop {
+        let mut query = vec![("id", id.as_str())];
+        query.extend(after.as_deref().map(|after| ("after", after)));
+        let page = hub.get("/event/find", &query).await.with_context(|| match &after {
+            Some(after) => {
+                format!("the search ended after topic {after}, {} searched", plural(searched, "topic"))
+            }
+            None => "searching all topics; --topic names one".to_owned(),
+        })?;
+        searched += page["searched"].as_u64().unwrap_or(0);
+        for place in page["topics"].as_array().into_iter().flatten() {
+            let shown = in_topic(args, &hub, &text(&place["topic"])).await?;
+            let between = if found > 0 && !args.json { "\n" } else { "" };
+            found += 1;
+            progress.clear();
+            if let Err(error) = print(&format!("{between}{shown}")) {
+                return if is_closed_pipe(&error) { Ok(ExitCode::SUCCESS) } else { Err(error.into()) };
+            }
+        }
+        match page["next"].as_str() {
+            // A page that leads nowhere would be asked for again and again.
+            Some(next) if after.as_deref() != Some(next) => after = Some(next.to_owned()),
+            _ => break,
+        }
+        progress.show(&format!("{} searched", plural(searched, "topic")));
+    }
+    progress.clear();
+    if found > 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    note!(
+        "error: no event {id} in the {} that this token may read; an event that is still in an outbox is found with --topic",
+        plural(searched, "topic")
+    );
+    Ok(ExitCode::from(FAILED))
+}
+
+/// What is printed of the event in one topic.
+async fn in_topic(args: &ShowArgs, hub: &HttpHub, topic: &str) -> Result<String> {
+    let id = args.id.to_string();
+    let answer = hub.get_bytes("/event", &[("topic", topic), ("id", &id)]).await?;
+    let parsed = hub.parse(&answer)?;
     if args.json {
-        return finish(&format!("{}\n", String::from_utf8_lossy(&answer).trim_end()), 0);
+        return Ok(format!("{}\n", String::from_utf8_lossy(&answer).trim_end()));
     }
     let parts: Parts<'_> = serde_json::from_slice(&answer).unwrap_or_default();
     let payload = parts.event.map(|event| event.payload.get());
-    finish(&words(args, &serde_json::from_slice(&answer)?, payload), 0)
+    Ok(words(args.id, topic, &parsed, payload))
 }
 
 /// The payload as the publisher wrote it: a reader of JSON rounds numbers.
@@ -72,10 +125,10 @@ struct Record<'a> {
     payload: &'a RawValue,
 }
 
-fn words(args: &ShowArgs, answer: &Value, payload: Option<&str>) -> String {
+fn words(id: EventId, topic: &str, answer: &Value, payload: Option<&str>) -> String {
     let event = &answer["event"];
     let mut about =
-        vec![("id", args.id.to_string()), ("topic", args.topic.clone()), ("seq", number(&answer["seq"]))];
+        vec![("id", id.to_string()), ("topic", topic.to_owned()), ("seq", number(&answer["seq"]))];
     if event.is_null() {
         let state = match answer["cleaned"] == true {
             true => "cleaned away; its id is remembered",

@@ -95,7 +95,7 @@ async fn export(args: &Args) -> Result<ExitCode> {
     let file = file.transpose()?;
     let resumed = file.as_ref().and_then(|file| file.last_seq);
     let is_new = file.as_ref().is_some_and(|file| file.is_new);
-    let output = Output::new(file.map(|file| file.file), args.gzip);
+    let output = Output::new(file.map(|file| file.file), args.gzip, args.overwrite);
     let mut lines = Lines::new(output, resumed.max(args.after_seq));
     match transfer(args, &hub, &mut lines, resumed).await {
         Ok(()) => summary(args, &lines, resumed),
@@ -107,8 +107,9 @@ async fn export(args: &Args) -> Result<ExitCode> {
             }
             Err(match (lines.after(), &args.output) {
                 (Some(seq), Some(_)) => error.context(format!(
-                    "the export is not whole: it ends after seq {}; run the same command again to go on",
-                    count(seq)
+                    "the export is not whole: it ends after seq {}; run the same command again{} to go on",
+                    count(seq),
+                    if args.overwrite { " without --overwrite" } else { "" }
                 )),
                 (Some(seq), None) => error.context(format!(
                     "the export is not whole: it ends after seq {}; go on with --after-seq {seq}",
@@ -194,6 +195,7 @@ async fn copy(
         Err(error) if is_final(&error) || lines.events() == 0 => return Err(Broken::Failed(error)),
         Err(error) => return Err(Broken::Cut(error)),
     };
+    lines.begin().map_err(|error| written(args, error))?;
     loop {
         match answer.chunk().await {
             Ok(Some(chunk)) => {

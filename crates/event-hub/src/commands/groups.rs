@@ -162,14 +162,15 @@ async fn rm(args: &RmArgs) -> Result<ExitCode> {
         (false, false) => format!("of topic {topic}"),
     };
     if !confirm(&format!("Delete group {group} {of}, with what it has settled?"), args.yes)? {
-        eprintln!("not deleted");
+        note!("not deleted");
         return Ok(ExitCode::from(FAILED));
     }
     let name = if args.list { "label" } else { "topic" };
     let answer = hub.delete("/groups", &[(name, topic), ("group", group)]).await?;
-    if args.json {
-        return finish(&format!("{answer}\n"), 0);
-    }
     let deleted = answer["deleted"].as_u64().unwrap_or(0);
-    finish(&format!("{group} deleted: {}\n", plural(deleted, "group")), u8::from(deleted == 0))
+    let code = u8::from(deleted == 0);
+    match args.json {
+        true => finish(&format!("{answer}\n"), code),
+        false => finish(&format!("{group} deleted: {}\n", plural(deleted, "group")), code),
+    }
 }

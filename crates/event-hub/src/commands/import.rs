@@ -35,7 +35,8 @@ const LEAST_WAIT: Duration = Duration::from_millis(50);
 
 /// Publish the records of an export, one per line
 ///
-/// Id, time, key, headers, tags, causes and payload are kept; headers of the hub itself (x-hub-…) are left out. Because ids are kept,
+/// Id, time, key, headers, tags, causes and payload are kept; headers of the hub itself (x-hub-…) are left out, and so are dead letters
+/// that were replayed, which are second records of their events for one group. Because ids are kept,
 /// the same import again stores nothing twice: an import that was cut off is simply begun again. Compressed files are recognised. Needs
 /// a token with the publish right on the topic.
 ///
@@ -77,6 +78,14 @@ struct Sum {
     bad: u64,
     /// Records that the hub refused.
     failed: u64,
+    /// Dead letters that were replayed, which are passed over.
+    #[serde(skip_serializing_if = "is_none")]
+    replays: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Sum {
@@ -122,6 +131,7 @@ async fn import(args: &Args, source: Source) -> Result<ExitCode> {
                     ));
                 }
             }
+            Some(Piece::Replay) => sum.replays += 1,
             Some(Piece::Failed(error)) => break Err(error),
             Some(Piece::Batch { events, lines, position }) => {
                 if let Err(error) = Box::pin(link.publish(&events, &lines, &mut sum, &progress)).await {
@@ -136,9 +146,9 @@ async fn import(args: &Args, source: Source) -> Result<ExitCode> {
         connection.close().await;
     }
     if let Err(error) = done {
-        eprintln!("error: {error:#}");
+        note!("error: {error:#}");
         if sum.published > 0 && !args.new_ids {
-            eprintln!("the import is not whole; the same command again stores nothing twice and goes on");
+            note!("the import is not whole; the same command again stores nothing twice and goes on");
         }
         return finish(&format!("{}\n", serde_json::to_string(&sum)?), FAILED);
     }

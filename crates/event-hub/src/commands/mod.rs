@@ -30,7 +30,7 @@ use std::path::Path;
 fn directory(path: &Path, read_only: bool) -> anyhow::Result<RealDisk> {
     if std::env::var_os("MONGO_URL").is_some() {
         let place = path.display();
-        eprintln!(
+        note!(
             "note: MONGO_URL is set, and a hub with it keeps its events in MongoDB; this is about the embedded store in \
              {place} alone (`event-hub cluster ls` shows the hubs on MongoDB)"
         );

@@ -318,7 +318,7 @@ async fn show(args: &ShowArgs, (outbox, store): &Opened) -> Result<ExitCode> {
     match store.show(&RowId::from(args.id.as_str())).await? {
         Some(row) => finish(&(serde_json::to_string_pretty(&row)? + "\n"), 0),
         None => {
-            eprintln!("error: outbox {} has no row {:?}", outbox.name, args.id);
+            note!("error: outbox {} has no row {:?}", outbox.name, args.id);
             Ok(ExitCode::FAILURE)
         }
     }
@@ -330,7 +330,7 @@ async fn retry(args: &RetryArgs, (outbox, store): &Opened) -> Result<ExitCode> {
     text::print(&format!("{}: {} will be tried again\n", outbox.name, plural(retried, "row")))?;
     let missing = (ids.len() as u64).saturating_sub(retried);
     if missing > 0 {
-        eprintln!("error: {} of those that were named are not parked", plural(missing, "row"));
+        note!("error: {} of those that were named are not parked", plural(missing, "row"));
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

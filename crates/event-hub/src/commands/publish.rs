@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         match published {
             Ok(receipt) => finish(&format!("{}\n", serde_json::to_string(&receipt)?), 0),
             Err(error) if error.kind() == ErrorKind::Refused => {
-                eprintln!("error: {error}");
+                note!("error: {error}");
                 Ok(ExitCode::from(1))
             }
             Err(error) => Err(plain(error)),

@@ -48,7 +48,7 @@ async fn revoke(args: &Args) -> Result<ExitCode> {
     let jti = args.jti.as_ref().map(|jti| format!("the token with the id {jti:?}"));
     let what = sub.into_iter().chain(jti).collect::<Vec<_>>().join(" and ");
     if !confirm(&format!("Revoke {what}, for ever?"), args.yes)? {
-        eprintln!("not revoked");
+        note!("not revoked");
         return Ok(ExitCode::from(FAILED));
     }
     let mut body = json!({});

@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             running = start(config) => match running {
                 Ok(running) => running,
                 Err(error) if is_refusal(&error) => {
-                    eprintln!("error: {error:#}");
+                    note!("error: {error:#}");
                     return Ok(ExitCode::FAILURE);
                 }
                 Err(error) => return Err(error),

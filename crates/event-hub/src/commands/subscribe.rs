@@ -142,7 +142,7 @@ async fn follow_to_the_end(args: &Args, mut deliveries: Deliveries) -> Result<Ex
 }
 
 fn refused(error: &hub_client::Error) -> ExitCode {
-    eprintln!("error: {error}");
+    note!("error: {error}");
     ExitCode::from(1)
 }
 
@@ -178,7 +178,7 @@ async fn follow(args: &Args, deliveries: &mut Deliveries) -> Result<End> {
                 Err(error) => return Err(error.into()),
             },
             Ok(Arrival::Lagged { missed, .. }) => {
-                eprintln!("warning: too slow, {} were missed", plural(missed, "event"));
+                note!("warning: too slow, {} were missed", plural(missed, "event"));
             }
             Err(error) if error.kind() == ErrorKind::Refused => return Ok(End::Refused(error)),
             Err(error) => return Err(plain(error)),

@@ -122,7 +122,7 @@ async fn ls(args: &LsArgs) -> Result<ExitCode> {
 async fn rm(args: &RmArgs) -> Result<ExitCode> {
     let hub = HttpHub::new(&args.target)?.needing(format!("admin:{}", args.topic));
     if !confirm(&format!("Delete topic {} with all its events and groups?", args.topic), args.yes)? {
-        eprintln!("not deleted");
+        note!("not deleted");
         return Ok(ExitCode::from(FAILED));
     }
     let answer = hub.delete("/topics", &[("topic", &args.topic)]).await?;

@@ -1,32 +1,13 @@
 //! Push subscriptions of the real program: configured, reloaded, killed in the middle, and verified by others.
 
-use crate::endpoint::{Endpoint, Received};
+use crate::endpoint::Endpoint;
 use crate::hub::{Hub, Place};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-
-fn numbers(endpoint: &Endpoint) -> Vec<u64> {
-    let data = |one: &Received| serde_json::from_slice::<Value>(&one.body).unwrap()["data"].as_u64().unwrap();
-    endpoint.received().iter().map(data).collect()
-}
-
-/// Waits until something holds of the numbers that have come.
-fn wait_for(endpoint: &Endpoint, holds: impl Fn(&[u64]) -> bool) -> Vec<u64> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let numbers = numbers(endpoint);
-        if holds(&numbers) {
-            return numbers;
-        }
-        assert!(Instant::now() < deadline, "{numbers:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 fn config(place: &Place, endpoints: &[(&str, &Endpoint)]) -> String {
     let mut text = String::new();
@@ -55,12 +36,12 @@ fn a_hub_that_is_killed_in_mid_delivery_loses_nothing() {
     let mut hub = Hub::start(&place.path("data"), &["--config", &config], &[]);
     publish(&hub, 1..=40);
     for round in 1..=3 {
-        wait_for(&endpoint, |numbers| numbers.len() >= 8 * round);
+        endpoint.wait_for(|numbers| numbers.len() >= 8 * round);
         hub.process.signal("KILL");
         hub.process.ended();
         hub = Hub::start(&place.path("data"), &["--config", &config], &[]);
     }
-    let numbers = wait_for(&endpoint, |numbers| numbers.iter().collect::<BTreeSet<_>>().len() == 40);
+    let numbers = endpoint.wait_for(|numbers| numbers.iter().collect::<BTreeSet<_>>().len() == 40);
     // What was under way when it was killed comes again, and acks of the last 200 ms may be lost.
     assert!(numbers.len() < 40 + 3 * 20, "{numbers:?}");
     let (_, topics) = hub.ask("GET".parse().unwrap(), "topics", Some(hub.token()), "");
@@ -80,23 +61,23 @@ fn endpoints_that_were_put_survive_a_restart_and_those_of_the_file_follow_it() {
     assert_eq!(status, 200, "{answer}");
     publish(&hub, 1..=1);
     let all = |count: usize| move |numbers: &[u64]| numbers.len() == count;
-    wait_for(&one, all(1));
-    wait_for(&stored, all(1));
+    one.wait_for(all(1));
+    stored.wait_for(all(1));
     config(&place, &[("other", &other)]);
     hub.process.signal("HUP");
     hub.process.logs("configuration reloaded");
-    wait_for(&other, all(1));
+    other.wait_for(all(1));
     publish(&hub, 2..=2);
-    wait_for(&other, all(2));
-    wait_for(&stored, all(2));
-    assert_eq!(numbers(&one), [1], "it is not in the file any more");
+    other.wait_for(all(2));
+    stored.wait_for(all(2));
+    assert_eq!(one.numbers(), [1], "it is not in the file any more");
     let log = hub.stop();
     assert!(!log.contains(&SECRET[6..]), "{log}");
     let hub = Hub::start(&place.path("data"), &["--config", &path], &[]);
     publish(&hub, 3..=3);
-    wait_for(&other, all(3));
-    wait_for(&stored, all(3));
-    assert_eq!(numbers(&stored), [1, 2, 3], "each once over a clean restart");
+    other.wait_for(all(3));
+    stored.wait_for(all(3));
+    assert_eq!(stored.numbers(), [1, 2, 3], "each once over a clean restart");
     hub.stop();
 }
 
@@ -107,7 +88,7 @@ fn deliveries_are_verified_by_standard_webhooks_for_python() {
     let path = config(&place, &[("crm", &endpoint)]);
     let hub = Hub::start(&place.path("data"), &["--config", &path], &[]);
     publish(&hub, 17..=17);
-    wait_for(&endpoint, |numbers| numbers == [17]);
+    endpoint.wait_for(|numbers| numbers == [17]);
     let received = endpoint.received()[0].clone();
     let body = String::from_utf8(received.body).unwrap();
     let program = place.write(

@@ -1,6 +1,8 @@
 //! For those who look at a running hub: where an event stands, a closer look at a group, rates.
 
 use super::Bus;
+use crate::Millis;
+use crate::config::TopicSettings;
 use crate::dead_letter;
 use crate::engine::Engine;
 use crate::group::look::{EventInGroup, EventState, GroupDetail};
@@ -18,6 +20,29 @@ use std::sync::Arc;
 const EPOCHS: u64 = 4;
 
 impl Bus {
+    // ---- one topic ----
+
+    /// What a topic keeps, by the rules as they are now; `None` if there is no such topic.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), hub_core::Error> {
+    /// # use hub_core::*; use serde_json::json;
+    /// let week = TopicSettings { retention_days: Some(7), ..TopicSettings::default() };
+    /// let config = Config::default().topic("orders.*", week)?;
+    /// let bus = Bus::builder(MemoryStore::new()).config(config).open().await?;
+    /// bus.publish("orders.new", json!(1)).await?;
+    /// assert_eq!(bus.topic_settings("orders.new").and_then(|settings| settings.retention_days), Some(7));
+    /// # bus.stop().await }
+    /// ```
+    pub fn topic_settings(&self, topic: &str) -> Option<Arc<TopicSettings>> {
+        self.engine().find(topic).map(|topic| topic.settings())
+    }
+
+    /// How long ids are remembered at least: [`Config::dedupe_window`](crate::Config).
+    pub fn dedupe_window(&self) -> Millis {
+        self.engine().config.dedupe_window
+    }
+
     // ---- one event ----
 
     /// The seq of an id on a topic; also of an event that was cleaned away, while its id is remembered.

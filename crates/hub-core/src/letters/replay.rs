@@ -5,7 +5,7 @@
 //! that does the same doubles nothing: the id is there already.
 
 use super::DeadLetter;
-use super::marks::{self, Mark, Place};
+use super::marks::{self, Deed, Place};
 use crate::committer::Receipt;
 use crate::deletion::being_deleted;
 use crate::engine::Engine;
@@ -90,9 +90,9 @@ async fn mark(engine: &Arc<Engine>, letters: &[DeadLetter], round: u32, results:
     let at: Vec<usize> = (0..results.len()).filter(|&at| done(&results[at])).collect();
     let of = |&at: &usize| {
         let place: Place<'_> = (&letters[at].topic, letters[at].seq());
-        (place, Mark { replays: round, replayed: Some(now), discarded: None })
+        (place, Deed::Replayed(round, now))
     };
-    let marks: Vec<(Place<'_>, Mark)> = at.iter().map(of).collect();
+    let marks: Vec<(Place<'_>, Deed)> = at.iter().map(of).collect();
     if marks.is_empty() {
         return;
     }
@@ -110,9 +110,8 @@ async fn mark(engine: &Arc<Engine>, letters: &[DeadLetter], round: u32, results:
 /// Discards letters: nobody lists or replays them any more. Answers how many.
 pub(crate) async fn discard(engine: &Arc<Engine>, letters: &[DeadLetter]) -> Result<usize> {
     let now = engine.clock.wall();
-    let of = |letter: &'_ DeadLetter| Mark { discarded: Some(now), ..letter.mark };
-    let marks: Vec<(Place<'_>, Mark)> =
-        letters.iter().map(|letter| ((&letter.topic, letter.seq()), of(letter))).collect();
+    let marks: Vec<(Place<'_>, Deed)> =
+        letters.iter().map(|letter| ((&letter.topic, letter.seq()), Deed::Discarded(now))).collect();
     if !marks.is_empty() {
         for written in marks::write(engine, &marks).await? {
             written?;

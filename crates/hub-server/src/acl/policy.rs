@@ -159,6 +159,23 @@ impl Policy {
             }
     }
 
+    /// Whether an admin right on `target` is a right to read it. A derived topic shows what its source has, so the source has to be
+    /// one that may be read or administrated, too.
+    pub fn administrator_reads(&self, target: Target<'_>) -> bool {
+        let may_read = |source: Target<'_>| {
+            [Action::Admin, Action::Subscribe]
+                .into_iter()
+                .any(|action| self.decide(action, source, None).allowed)
+        };
+        self.allows(Action::Admin, target, None)
+            && match target {
+                Target::Topic(name) => Derived::sources(name).all(|source| may_read(Target::Topic(source))),
+                Target::Pattern(pattern) => {
+                    pattern.sources().all(|source| may_read(Target::Pattern(&source)))
+                }
+            }
+    }
+
     /// Whether `action` on something that is derived from `source` is permitted by what is allowed on `source`: reading needs the
     /// right to read it, for other actions it is enough that no rule forbids them there.
     pub fn permits_source(&self, action: Action, source: Target<'_>, group: Option<&str>) -> bool {

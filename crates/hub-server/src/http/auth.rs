@@ -194,6 +194,11 @@ impl Caller {
         is_meant && self.rules.allows(action, target, group)
     }
 
+    /// Whether its admin right on `target` is a right to read it: see [`Policy::administrator_reads`].
+    pub fn reads_as_administrator(&self, target: Target<'_>) -> bool {
+        self.may(Action::Admin, target, None) && self.rules.administrator_reads(target)
+    }
+
     /// Refuses what the rules do not allow. For an admin action that is [`administrate`](Self::administrate).
     pub fn must(&self, action: Action, target: Target<'_>, group: Option<&str>) -> Result<(), Failure> {
         if action == Action::Admin {

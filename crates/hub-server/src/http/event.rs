@@ -34,6 +34,11 @@ enum Which {
 
 pub(super) async fn event(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
     let params = Params::read(query.as_deref(), &["topic", "id", "seq", "after", "limit"])?;
+    if params.get("topic").is_none() {
+        return Err(Failure::bad_request(
+            "parameter topic is missing; GET /event/find?id= finds the topics of an id",
+        ));
+    }
     let topic = params.topic()?;
     let which = match (params.get("id"), params.number("seq", "a seq of the topic")?) {
         (Some(id), None) => Which::Id(EventId::parse(id)?),

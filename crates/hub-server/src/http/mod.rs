@@ -21,7 +21,7 @@
 //! | pages of other origins, compression | `cors`, `compression` |
 //! | `/dlq…` | `dlq` |
 //! | `/jobs…` | `jobs` |
-//! | `/event` | `event` |
+//! | `/event`, `/event/find` | `event`, `find` |
 //! | `/stats`, the rates in lists | `stats` |
 //! | `/groups/detail` | `group_detail` |
 //! | `/hubs` | `hubs` |
@@ -47,6 +47,7 @@ mod event;
 mod events;
 mod events_page;
 mod export;
+mod find;
 mod group_detail;
 mod groups;
 mod headers;
@@ -116,6 +117,7 @@ impl Hub {
             .at(&api::SEEK, post(seek::seek))
             .at(&api::GROUP_DETAIL, get(group_detail::detail))
             .at(&api::EVENT, get(event::event))
+            .at(&api::FIND_EVENT, get(find::find))
             .at(&api::STATS, get(stats::stats))
             .at(&api::DLQ, get(dlq::list))
             .at(&api::DELETE_DLQ, delete(dlq::delete))

@@ -12,7 +12,7 @@ use crate::limits::Work;
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
-use hub_core::{DeletedTopic, MeasuredRates, TopicSample};
+use hub_core::{Bus, DeletedTopic, MeasuredRates, Millis, TopicDurability, TopicSample};
 use hub_proto::TopicName;
 use serde::Serialize;
 use serde_json::json;
@@ -33,9 +33,41 @@ struct Entry {
     groups: usize,
     /// What is published to it through this hub.
     rates: MeasuredRates<TopicSample>,
+    settings: Settings,
     /// The subject that made it; to those who may administrate it.
     #[serde(skip_serializing_if = "Option::is_none")]
     maker: Option<Arc<str>>,
+}
+
+/// What a topic keeps, and how safe it is, as the configuration of this hub says.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Settings {
+    /// Null: events do not go for their age.
+    retention_days: Option<u32>,
+    /// Null: events do not go for the topic's size.
+    retention_bytes: Option<u64>,
+    compaction: bool,
+    tombstone_grace_ms: Millis,
+    durability: &'static str,
+    dedupe_window_ms: Millis,
+}
+
+impl Settings {
+    fn of(bus: &Bus, topic: &TopicName) -> Self {
+        let settings = bus.topic_settings(topic).unwrap_or_default();
+        Self {
+            retention_days: settings.retention_days,
+            retention_bytes: settings.retention_bytes,
+            compaction: settings.compaction,
+            tombstone_grace_ms: settings.tombstone_grace,
+            durability: match settings.durability {
+                TopicDurability::Commit => "commit",
+                TopicDurability::Interval => "interval",
+            },
+            dedupe_window_ms: bus.dedupe_window(),
+        }
+    }
 }
 
 /// A page of them.
@@ -80,6 +112,7 @@ pub(super) async fn topics(State(hub): State<Hub>, mut caller: Caller, RawQuery(
                 last_committed: (bounds.last > 0).then_some(bounds.last_committed),
                 groups,
                 rates: hub.bus().topic_rates(&name).unwrap_or_default(),
+                settings: Settings::of(hub.bus(), &name),
                 maker: hub
                     .bus()
                     .maker_of(&name)

@@ -6,7 +6,11 @@
 
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::error::Error;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// Azure's host agent: reachable from every machine there, and not by anybody else.
 const AZURE_HOST: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
@@ -69,23 +73,65 @@ pub(super) fn literal(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// Resolves names to public addresses only.
-pub(super) struct PublicResolver;
+/// Names that are resolved at the same time. A lookup takes a thread of the pool that disks are read with, for as long as a name
+/// server takes, and goes on when its request has given up.
+const CONCURRENT_LOOKUPS: usize = 16;
+
+/// Resolves names, to public addresses only unless others are allowed.
+#[derive(Clone)]
+pub(super) struct Resolver {
+    allow_private: bool,
+    lookups: Arc<Semaphore>,
+}
+
+/// Shared by the resolvers of a hub.
+#[derive(Clone)]
+pub(super) struct Lookups(Arc<Semaphore>);
+
+impl Default for Lookups {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(CONCURRENT_LOOKUPS)))
+    }
+}
+
+impl Resolver {
+    pub fn new(lookups: &Lookups, allow_private: bool) -> Self {
+        Self { allow_private, lookups: lookups.0.clone() }
+    }
+
+    /// Looks a name up with `look_up`, which may block.
+    async fn find(
+        self,
+        look_up: impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static,
+    ) -> Result<Vec<SocketAddr>, Box<dyn Error + Send + Sync>> {
+        let permit = self.lookups.acquire_owned().await?;
+        // The lookup has the permit, and not the request: nothing ends a lookup that has begun.
+        let looking = tokio::task::spawn_blocking(move || {
+            let found = look_up();
+            drop(permit);
+            found
+        });
+        let mut found = looking.await??;
+        found.retain(|address| self.allow_private || is_public(address.ip()));
+        match found.is_empty() {
+            true => Err(NotPublic.into()),
+            false => Ok(found),
+        }
+    }
+}
 
 /// A name that stands for no public address.
 #[derive(Debug, thiserror::Error)]
 #[error("its name has no public address; set allow_private if it may be in a private network")]
 struct NotPublic;
 
-impl Resolve for PublicResolver {
+impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
+        let resolver = self.clone();
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let public: Vec<SocketAddr> = found.filter(|address| is_public(address.ip())).collect();
-            match public.is_empty() {
-                true => Err(NotPublic.into()),
-                false => Ok(Box::new(public.into_iter()) as Addrs),
-            }
+            let look_up = move || (name.as_str(), 0).to_socket_addrs().map(Iterator::collect);
+            let found = resolver.find(look_up).await?;
+            Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
 }
@@ -94,8 +140,48 @@ impl Resolve for PublicResolver {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::{is_public, literal};
+    use super::{CONCURRENT_LOOKUPS, Lookups, Resolver, is_public, literal};
     use reqwest::Url;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn lookups_that_hang_take_a_bounded_number_of_threads() {
+        let lookups = Lookups::default();
+        let (began, begun) = mpsc::channel();
+        let (mut end, mut ends) = (Vec::new(), Vec::new());
+        for n in 0..CONCURRENT_LOOKUPS + 10 {
+            let (tell, told) = mpsc::channel::<()>();
+            end.push(tell);
+            let (began, resolver) = (began.clone(), Resolver::new(&lookups, n % 2 == 0));
+            let look_up = move || {
+                began.send(n).unwrap();
+                let _ = told.recv();
+                Ok(vec!["1.1.1.1:0".parse().unwrap()])
+            };
+            // Requests give up, as they do when a connection takes too long; their lookups go on.
+            ends.push(tokio::spawn(tokio::time::timeout(Duration::from_millis(1), resolver.find(look_up))));
+        }
+        for given_up in ends {
+            assert!(given_up.await.unwrap().is_err());
+        }
+        let begun: Vec<usize> = begun.try_iter().collect();
+        assert!(begun.len() <= CONCURRENT_LOOKUPS, "{begun:?}");
+        // A name server that answers again frees them.
+        drop(end);
+        let found = Resolver::new(&lookups, false).find(|| Ok(vec!["1.1.1.1:0".parse().unwrap()])).await;
+        assert_eq!(found.unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn of_the_addresses_of_a_name_only_those_are_used_that_are_allowed() {
+        let both = || Ok(vec!["10.0.0.1:0".parse().unwrap(), "1.1.1.1:0".parse().unwrap()]);
+        let find = |allow_private| Resolver::new(&Lookups::default(), allow_private).find(both);
+        assert_eq!(find(false).await.unwrap(), ["1.1.1.1:0".parse().unwrap()]);
+        assert_eq!(find(true).await.unwrap().len(), 2);
+        let private = || Ok(vec!["10.0.0.1:0".parse().unwrap()]);
+        assert!(Resolver::new(&Lookups::default(), false).find(private).await.is_err());
+    }
 
     #[test]
     fn only_addresses_of_the_public_internet_are_public() {

@@ -1,6 +1,6 @@
 //! One delivery: a signed POST, and what its answer means.
 
-use super::address::PublicResolver;
+use super::address::{Lookups, Resolver};
 use super::definition::{PushEndpoint, PushMode};
 use super::secret::signature;
 use crate::cloudevents::{CloudEvent, STRUCTURED};
@@ -117,6 +117,7 @@ fn retry_after(value: &HeaderValue) -> Option<Millis> {
 #[derive(Default)]
 pub(super) struct Clients {
     made: Mutex<Vec<(Kind, Client)>>,
+    lookups: Lookups,
 }
 
 /// How a client connects.
@@ -144,7 +145,7 @@ impl Clients {
         if let Some((_, client)) = made.iter().find(|(known, _)| *known == kind) {
             return Ok(client.clone());
         }
-        let client = build(kind).map_err(|error| chain(&error))?;
+        let client = build(kind, &self.lookups).map_err(|error| chain(&error))?;
         // Times differ rarely; should they, older clients go with the endpoints that hold them.
         if made.len() >= 16 {
             made.remove(0);
@@ -154,19 +155,17 @@ impl Clients {
     }
 }
 
-fn build(kind: Kind) -> reqwest::Result<Client> {
+fn build(kind: Kind, lookups: &Lookups) -> reqwest::Result<Client> {
     let mut client = Client::builder()
         .redirect(Policy::none())
         // A proxy of the environment would connect to where the hub must not.
         .no_proxy()
+        .dns_resolver(Arc::new(Resolver::new(lookups, kind.allow_private)))
         .referer(false)
         .connect_timeout(Duration::from_millis(kind.connect_timeout))
         .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_max_idle_per_host(256)
         .tcp_nodelay(true);
-    if !kind.allow_private {
-        client = client.dns_resolver(Arc::new(PublicResolver));
-    }
     if !kind.https {
         // Without TLS, a machine without certificates can do this.
         client = client.tls_certs_only(Vec::<Certificate>::new());

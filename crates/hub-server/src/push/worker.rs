@@ -32,6 +32,9 @@ const LEASE_MARGIN: Millis = 30_000;
 /// How long an endpoint is left alone that answers 429 or 503 without `Retry-After`; it doubles up to the longest.
 const FIRST_DEFERRAL: Millis = 1_000;
 const LONGEST_DEFERRAL: Millis = 60_000;
+/// Bytes of the events under way from which on no further one is sent: an endpoint that takes long holds no more memory than this
+/// and one event, whatever its `concurrency`.
+const IN_FLIGHT_BYTES: usize = 8 << 20;
 /// The most that `Retry-After` is obeyed.
 const LONGEST_RETRY_AFTER: Millis = 60 * 60 * 1000;
 
@@ -142,6 +145,7 @@ impl Worker {
         let mut gate = Gate::new(&self.endpoint, self.times);
         let mut in_flight: FuturesUnordered<BoxFuture<'static, Ended>> = FuturesUnordered::new();
         let concurrency = usize::from(self.endpoint.definition.concurrency);
+        let mut in_flight_bytes = 0;
         let mut resumed = self.switch.borrow_and_update().resumed;
         loop {
             let now = gate.now();
@@ -150,12 +154,14 @@ impl Worker {
             gate.apply(closed, &subscription, &self.status);
             let slow = gate.pace.wait_until(now).max(Some(gate.quota_until).filter(|until| *until > now));
             let room = gate.breaker.allowed(concurrency, now);
-            let may_take = closed.is_none() && slow.is_none() && in_flight.len() < room;
+            let has_room = in_flight.len() < room && in_flight_bytes < IN_FLIGHT_BYTES;
+            let may_take = closed.is_none() && slow.is_none() && has_room;
             let wake = wake.or(slow).map(|at| gate.started + Duration::from_millis(at));
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
                 Some(ended) = in_flight.next(), if !in_flight.is_empty() => {
+                    in_flight_bytes -= ended.delivery.event().json().len();
                     self.settle(&mut gate, ended);
                     self.status.set_in_flight(in_flight.len());
                 }
@@ -163,6 +169,7 @@ impl Worker {
                     Ok(delivery) => {
                         gate.pace.take(gate.now());
                         gate.quota_until = gate.now() + self.charge(&delivery);
+                        in_flight_bytes += delivery.event().json().len();
                         let (client, endpoint, now) = (client.clone(), self.endpoint.clone(), self.bus.now());
                         in_flight.push(Box::pin(async move {
                             let began = Instant::now();
@@ -172,7 +179,11 @@ impl Worker {
                         }));
                         self.status.set_in_flight(in_flight.len());
                     }
-                    Err(error) => return Some(error),
+                    Err(error) => {
+                        // The leases are gone: what is under way is delivered again, by whoever serves the group then.
+                        self.status.set_in_flight(0);
+                        return Some(error);
+                    }
                 },
                 Ok(()) = self.switch.changed() => {
                     let switched = self.switch.borrow_and_update().resumed;

@@ -3,10 +3,10 @@
 use super::{Filter, source};
 use crate::exit::Usage;
 use crate::http::{HttpHub, HttpTarget};
-use crate::listing::{self, lines, number, text};
+use crate::listing::{self, LetterCount, lines, number, text};
 use crate::table::{Cell, Column, Table};
 use crate::term::Style;
-use crate::text::{finish, time};
+use crate::text::{count, finish, time};
 use anyhow::Result;
 use serde_json::Value;
 use std::process::ExitCode;
@@ -90,22 +90,23 @@ fn replayed(value: &Value) -> String {
 /// The topics that have dead letters.
 async fn topics(args: &Args) -> Result<ExitCode> {
     let hub = HttpHub::new(&args.target)?;
-    let mut topics = listing::topics(&hub).await?;
-    topics.retain(|topic| {
-        topic["name"].as_str().is_some_and(|name| name.starts_with("dlq.")) && topic["events"] != 0
-    });
+    let (topics, more) = listing::letter_counts(&hub, &[]).await?;
     if args.json {
-        return finish(&lines(&topics), 0);
+        let lines = topics.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+        return finish(&lines.into_iter().map(|line| line + "\n").collect::<String>(), 0);
     }
-    let mut table =
-        Table::new(&[Column::text("TOPIC"), Column::number("LETTERS"), Column::whole("NEWEST (UTC)")]);
-    for topic in &topics {
-        let name = text(&topic["name"]);
-        table.row(vec![
-            name.trim_start_matches("dlq.").into(),
-            number(&topic["events"]).into(),
-            topic["lastCommitted"].as_u64().map_or_else(|| "-".to_owned(), time).into(),
-        ]);
+    let mut table = Table::new(&[
+        Column::text("TOPIC"),
+        Column::number("LETTERS"),
+        Column::number("REPLAYED"),
+        Column::whole("NEWEST (UTC)"),
+    ]);
+    for LetterCount { topic, letters, replayed, newest } in topics {
+        table.row(vec![topic.into(), count(letters).into(), count(replayed).into(), time(newest).into()]);
     }
-    finish(&table.text(), 0)
+    let mut text = table.text();
+    if more {
+        text.push_str("  and more than were counted\n");
+    }
+    finish(&text, 0)
 }

@@ -10,6 +10,7 @@ use crate::text::{count, finish, plural};
 use anyhow::{Context, Result};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -85,7 +86,8 @@ impl Sum {
 
     fn finish(&self, args: &Args) -> Result<ExitCode> {
         let Self { replayed, skipped, failed } = *self;
-        let code = u8::from(failed > 0);
+        let missing = name_missing(missing(args, Some(replayed + skipped + failed)));
+        let code = missing.max(u8::from(failed > 0));
         if args.json {
             let answer = json!({ "replayed": replayed, "skipped": skipped, "failed": failed });
             return finish(&format!("{answer}\n"), code);
@@ -110,18 +112,23 @@ pub async fn replay(args: &Args) -> Result<ExitCode> {
         dry.insert("dryRun".into(), json!(true));
         let planned = hub.post("/dlq/replay", &dry).await?;
         let letters = planned_words(&planned);
+        let missing = missing(args, planned["matched"].as_u64());
         if args.dry_run {
+            let code = name_missing(missing);
             return match args.json {
-                true => finish(&format!("{planned}\n"), 0),
-                false => finish(&format!("{topic}: {letters} would be replayed\n"), 0),
+                true => finish(&format!("{planned}\n"), code),
+                false => finish(&format!("{topic}: {letters} would be replayed\n"), code),
             };
+        }
+        if missing > 0 && planned["matched"] == 0 {
+            return Ok(ExitCode::from(name_missing(missing)));
         }
         if planned_count(&planned) == Some(0) && planned["complete"] != false {
             let skipped = planned["skipped"].as_u64().unwrap_or(0);
             return Sum { skipped, ..Sum::default() }.finish(args);
         }
         if !confirm(&format!("Replay {letters} of {topic}?"), false)? {
-            eprintln!("not replayed");
+            note!("not replayed");
             return Ok(ExitCode::from(FAILED));
         }
     }
@@ -141,6 +148,21 @@ pub async fn replay(args: &Args) -> Result<ExitCode> {
             _ => return sum.finish(args),
         }
     }
+}
+
+/// How many of the dead letters that were named are not among those that were found.
+fn missing(args: &Args, found: Option<u64>) -> u64 {
+    let named: BTreeSet<String> = args.ids.iter().map(|id| id.to_ascii_lowercase()).collect();
+    found.map_or(0, |found| (named.len() as u64).saturating_sub(found))
+}
+
+/// Says so, and answers the exit code.
+fn name_missing(missing: u64) -> u8 {
+    if missing == 0 {
+        return 0;
+    }
+    note!("error: {} of those that were named are not there", plural(missing, "dead letter"));
+    FAILED
 }
 
 /// Everything of a request but the payload.
@@ -215,7 +237,8 @@ async fn follow(args: &Args, hub: &HttpHub, job: &str, total: Option<u64>) -> Re
     let mut progress = Progress::new(total);
     let mut cancelled = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
-        let state = hub.get(&path, &[]).await?;
+        let looked = hub.get(&path, &[]).await;
+        let state = looked.with_context(|| format!("the job {job} may still run; it cannot be followed"))?;
         let mut sum = Sum::default();
         sum.add(&state);
         let done = sum.replayed + sum.skipped + sum.failed;
@@ -228,10 +251,7 @@ async fn follow(args: &Args, hub: &HttpHub, job: &str, total: Option<u64>) -> Re
             if word == "done" {
                 return Ok(code);
             }
-            eprintln!(
-                "error: the job is {word}: {}",
-                state["reason"].as_str().unwrap_or("no reason was given")
-            );
+            note!("error: the job is {word}: {}", state["reason"].as_str().unwrap_or("no reason was given"));
             return Ok(ExitCode::from(FAILED));
         }
         tokio::select! {
@@ -241,7 +261,7 @@ async fn follow(args: &Args, hub: &HttpHub, job: &str, total: Option<u64>) -> Re
                 let last = hub.delete(&path, &[]).await?;
                 sum = Sum::default();
                 sum.add(if last["replayed"].is_u64() { &last } else { &state });
-                eprintln!("cancelled; what was replayed stays so");
+                note!("cancelled; what was replayed stays so");
                 sum.finish(args)?;
                 return Ok(ExitCode::from(FAILED));
             }
@@ -253,6 +273,6 @@ async fn follow(args: &Args, hub: &HttpHub, job: &str, total: Option<u64>) -> Re
 fn name_failures(answer: &Value) {
     for failure in answer["failures"].as_array().into_iter().flatten() {
         let text = |name: &str| safe(failure[name].as_str().unwrap_or("-"));
-        eprintln!("{}: {}: {}", text("id"), text("code"), text("error"));
+        note!("{}: {}: {}", text("id"), text("code"), text("error"));
     }
 }

@@ -46,7 +46,9 @@ impl Lines {
     pub fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
         let Some(end) = memrchr(b'\n', chunk) else {
             self.cut.extend_from_slice(chunk);
-            return Ok(());
+            // The end of such a line need not be waited for.
+            let is_event = self.cut.first().is_none_or(|first| *first == b'{');
+            return if is_event { Ok(()) } else { Err(no_event()) };
         };
         let (whole, rest) = chunk.split_at(end + 1);
         let last = match memrchr(b'\n', &whole[..end]) {
@@ -59,9 +61,7 @@ impl Lines {
                 last
             }
         };
-        let last = last.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "the hub sent a line that is no event; is it a hub?")
-        })?;
+        let last = last.ok_or_else(no_event)?;
         self.output.write(&self.cut)?;
         self.output.write(whole)?;
         self.bytes += (self.cut.len() + whole.len()) as u64;
@@ -72,10 +72,20 @@ impl Lines {
         Ok(())
     }
 
+    /// The hub has answered: a file that is to be overwritten is emptied, once.
+    pub fn begin(&mut self) -> io::Result<()> {
+        self.output.begin()
+    }
+
     /// Writes everything that was passed on, so that it survives a power loss if it is a file.
     pub fn finish(&mut self) -> io::Result<()> {
         self.output.finish()
     }
+}
+
+fn no_event() -> io::Error {
+    let text = "the hub sent a line that is no event; name the HTTP port of a hub with --ops-url";
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// The seq of a record: its last member, as hubs write it.
@@ -138,6 +148,7 @@ mod tests {
         let (output, written) = Output::memory();
         let mut lines = Lines::new(output, Some(3));
         assert!(lines.write(b"<html>\n").is_err());
+        assert!(Lines::new(Output::memory().0, None).write(b"<html>").is_err());
         assert!(written.lock().expect("no panic").is_empty());
         assert_eq!(lines.after(), Some(3));
     }

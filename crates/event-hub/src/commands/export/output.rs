@@ -32,18 +32,33 @@ pub struct Output {
     member: Option<GzEncoder<Vec<u8>>>,
     /// What the member has taken.
     taken: usize,
+    /// The file has to be emptied before it is written.
+    overwrites: bool,
 }
 
 impl Output {
     /// To the file, or to standard output.
-    pub fn new(file: Option<File>, gzip: bool) -> Self {
-        Self { place: file.map_or(Place::Stdout, Place::File), member: gzip.then(member), taken: 0 }
+    pub fn new(file: Option<File>, gzip: bool, overwrites: bool) -> Self {
+        let place = file.map_or(Place::Stdout, Place::File);
+        Self { place, member: gzip.then(member), taken: 0, overwrites }
+    }
+
+    /// Empties a file that is to be overwritten, the first time.
+    pub fn begin(&mut self) -> io::Result<()> {
+        match &mut self.place {
+            // A device has nothing to be emptied.
+            Place::File(file) if std::mem::take(&mut self.overwrites) && file.metadata()?.is_file() => {
+                file.set_len(0)
+            }
+            _ => Ok(()),
+        }
     }
 
     #[cfg(test)]
     pub fn memory() -> (Self, std::sync::Arc<std::sync::Mutex<Vec<u8>>>) {
         let memory = std::sync::Arc::default();
-        (Self { place: Place::Memory(std::sync::Arc::clone(&memory)), member: None, taken: 0 }, memory)
+        let place = Place::Memory(std::sync::Arc::clone(&memory));
+        (Self { place, member: None, taken: 0, overwrites: false }, memory)
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {

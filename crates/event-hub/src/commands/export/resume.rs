@@ -50,7 +50,8 @@ pub fn open(path: &Path, topic: &str, gzip: bool, overwrite: bool) -> Result<Res
         return Ok(Resumed { file, last_seq: None, is_new: false });
     }
     if overwrite {
-        file.set_len(0).with_context(|| format!("{shown} cannot be emptied"))?;
+        // Emptied once the hub answers: until then it may be the only copy.
+        return Ok(Resumed { file, last_seq: None, is_new });
     }
     let looked = if gzip { members(&mut file) } else { plain(&mut file) };
     let Found { end, last_line } =
@@ -81,7 +82,7 @@ pub fn open(path: &Path, topic: &str, gzip: bool, overwrite: bool) -> Result<Res
     let length = file.metadata()?.len();
     if length > end {
         file.set_len(end).with_context(|| format!("{shown} cannot be cut to its last whole event"))?;
-        eprintln!("{shown} ended in the middle of an event; {} bytes were removed", length - end);
+        note!("{shown} ended in the middle of an event; {} bytes were removed", length - end);
     }
     file.seek(SeekFrom::End(0))?;
     Ok(Resumed { file, last_seq, is_new })
@@ -214,7 +215,7 @@ mod tests {
         let (first, path) = (temp.0.path().join("first"), temp.0.path().join("both"));
         let write = |path: &Path, seqs: std::ops::RangeInclusive<u64>| {
             let file = OpenOptions::new().append(true).create(true).open(path).expect("opened");
-            let mut output = Output::new(Some(file), true);
+            let mut output = Output::new(Some(file), true, false);
             seqs.for_each(|seq| output.write(line(seq).as_bytes()).expect("written"));
             output.finish().expect("finished");
             std::fs::read(path).expect("read")
@@ -248,8 +249,8 @@ mod tests {
             let error = open(&path, "t", gzip, false).expect_err("refused").to_string();
             assert!(error.contains(expected) && error.contains("--overwrite"), "{error}");
             assert_eq!(std::fs::read(&path).expect("read"), bytes);
-            assert_eq!(open(&path, "t", gzip, true).expect("overwritten").last_seq, None);
-            assert_eq!(std::fs::read(&path).expect("read"), b"");
+            assert_eq!(open(&path, "t", gzip, true).expect("to be overwritten").last_seq, None);
+            assert_eq!(std::fs::read(&path).expect("read"), bytes, "no hub has answered yet");
         }
     }
 

@@ -72,7 +72,7 @@ pub async fn seek(args: &Args) -> Result<ExitCode> {
             None => format!("group {group} of {topic} anew"),
         };
         if !confirm(&format!("Place {what}?"), false)? {
-            eprintln!("not placed");
+            note!("not placed");
             return Ok(ExitCode::from(FAILED));
         }
     }

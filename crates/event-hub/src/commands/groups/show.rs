@@ -37,7 +37,7 @@ pub async fn show(args: &Args) -> Result<ExitCode> {
     let (topic, name) = (&args.topic, &args.group);
     let hub = HttpHub::new(&args.target)?.needing(format!("subscribe:{topic}"));
     let Some(mut group) = listing::group(&hub, topic, name).await? else {
-        eprintln!(
+        note!(
             "error: topic {topic} has no group {name} that this token may see; `event-hub groups ls {topic}` lists \
              those that it has"
         );

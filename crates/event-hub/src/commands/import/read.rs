@@ -27,6 +27,8 @@ pub enum Piece {
     Batch { events: Vec<NewEvent>, lines: Vec<u64>, position: u64 },
     /// A line that is no record.
     Bad(u64, String),
+    /// A line with a dead letter that was replayed.
+    Replay,
     /// The source cannot be read any further.
     Failed(anyhow::Error),
 }
@@ -93,6 +95,15 @@ impl Source {
     }
 }
 
+/// What became of a line.
+enum Added {
+    Event,
+    /// It is passed over.
+    Replay,
+    /// Nobody takes batches any more.
+    Unread,
+}
+
 /// The batch that is being filled.
 struct Batch<'a> {
     events: Vec<NewEvent>,
@@ -116,8 +127,9 @@ impl Batch<'_> {
                 )),
                 Ok(_) if line.trim_ascii().is_empty() => continue,
                 Ok(_) => match self.add(line.trim_ascii(), number, topic) {
-                    Ok(true) => continue,
-                    Ok(false) => return,
+                    Ok(Added::Event) => continue,
+                    Ok(Added::Unread) => return,
+                    Ok(Added::Replay) => Piece::Replay,
                     Err(what) => Piece::Bad(number, what),
                 },
                 Err(error) => Piece::Failed(
@@ -133,9 +145,9 @@ impl Batch<'_> {
         self.hand_over();
     }
 
-    /// Adds a line: whether somebody still takes batches, or what is wrong with the line.
-    fn add(&mut self, line: &[u8], number: u64, topic: &TopicName) -> Result<bool, String> {
-        let mut event = record::read(line, topic)?;
+    /// Adds a line, or says what is wrong with it.
+    fn add(&mut self, line: &[u8], number: u64, topic: &TopicName) -> Result<Added, String> {
+        let Some(mut event) = record::read(line, topic)? else { return Ok(Added::Replay) };
         let bytes = record::frame_bytes(&event, line);
         if bytes + 96 > FRAME_BYTES {
             return Err(format!("{} bytes are more than the 4 MiB of a frame", line.len()));
@@ -150,12 +162,12 @@ impl Batch<'_> {
         }
         let is_full = self.events.len() == limits::BATCH_EVENTS || self.bytes + bytes > BATCH_BYTES;
         if is_full && !self.hand_over() {
-            return Ok(false);
+            return Ok(Added::Unread);
         }
         self.bytes += bytes;
         self.events.push(event);
         self.lines.push(number);
-        Ok(true)
+        Ok(Added::Event)
     }
 
     /// Hands the batch over; whether somebody takes it.

@@ -19,11 +19,12 @@ struct Record<'a> {
     tags: Option<Vec<String>>,
 }
 
-/// Reads a line.
+/// Reads a line; `None` if it is a dead letter that was replayed: a second record of an event, for one group of the hub that it comes
+/// from. Every group here would get the event twice.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(line: &[u8], topic: &TopicName) -> Result<NewEvent, String> {
+pub fn read(line: &[u8], topic: &TopicName) -> Result<Option<NewEvent>, String> {
     if line.first() != Some(&b'{') {
         return Err("not a JSON object; a record of an export is expected".into());
     }
@@ -33,7 +34,11 @@ pub fn read(line: &[u8], topic: &TopicName) -> Result<NewEvent, String> {
     })?;
     let payload =
         Payload::stored(record.payload.get().as_bytes().to_vec()).map_err(|error| error.msg.into_owned())?;
-    let headers = record.headers.unwrap_or_default().into_iter();
+    let headers = record.headers.unwrap_or_default();
+    if headers.contains_key(header::REPLAY_FOR) {
+        return Ok(None);
+    }
+    let headers = headers.into_iter();
     let options = PublishOptions {
         id: record.id,
         ts: record.ts,
@@ -43,7 +48,7 @@ pub fn read(line: &[u8], topic: &TopicName) -> Result<NewEvent, String> {
         caused_by: record.caused_by.unwrap_or_default(),
         tags: record.tags.unwrap_or_default(),
     };
-    Ok(NewEvent::new(topic.clone(), payload).with_options(options))
+    Ok(Some(NewEvent::new(topic.clone(), payload).with_options(options)))
 }
 
 /// About as many bytes as an event takes in a frame.
@@ -66,7 +71,7 @@ mod tests {
         let line = format!(
             r#"{{"id":"{id}","ts":5,"topic":"orders","key":"k","sid":"s","headers":{{"a":"b","x-hub-derived":"1","X-Hub-Y":"2"}},"caused_by":["{id}"],"tags":["t"],"payload":{{"n":1.50}},"seq":7,"new":true}}"#
         );
-        let event = read(line.as_bytes(), &topic()).expect("a record");
+        let event = read(line.as_bytes(), &topic()).expect("a record").expect("an event");
         assert_eq!(event.topic.as_str(), "copy");
         assert_eq!(event.payload.as_bytes(), br#"{"n":1.50}"#, "numbers stay as they were written");
         let options = serde_json::to_string(&event.options).expect("JSON");
@@ -81,6 +86,7 @@ mod tests {
     #[test]
     fn absent_and_null_members_are_the_same() {
         let event = read(br#"{"payload":null,"key":null,"headers":null}"#, &topic()).expect("a record");
+        let event = event.expect("an event");
         assert!(event.payload.is_null());
         assert_eq!(event.options, PublishOptions::default());
     }

@@ -73,9 +73,9 @@ impl Sum {
     fn refused(&mut self, line: u64, what: &str) {
         self.failed += 1;
         if self.failed <= TOLD {
-            eprintln!("line {line}: {what}");
+            note!("line {line}: {what}");
         } else if self.failed == TOLD + 1 {
-            eprintln!("further lines are only counted");
+            note!("further lines are only counted");
         }
     }
 }

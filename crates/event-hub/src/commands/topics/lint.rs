@@ -3,7 +3,7 @@
 use crate::commands::groups::duration;
 use crate::exit::FAILED;
 use crate::http::{HttpHub, HttpTarget};
-use crate::listing;
+use crate::listing::{self, LetterCount};
 use crate::position::now;
 use crate::term::{Paint, Style, safe};
 use crate::text::{bytes, count, finish, plural};
@@ -71,7 +71,10 @@ pub async fn lint(args: &Args) -> Result<ExitCode> {
     let topics = listing::topics(&hub).await?;
     let mut groups = listing::groups(&hub, None).await?;
     add_lag(&hub, &mut groups).await;
-    let findings = findings(&topics, &groups, now(), args.days * 24 * 3_600_000);
+    // Those that were replayed or removed have been looked at.
+    let (letters, _) = listing::letter_counts(&hub, &[("replayed", "0")]).await?;
+    let seen = Seen { topics: &topics, groups: &groups, letters: &letters };
+    let findings = findings(&seen, now(), args.days * 24 * 3_600_000);
     let code = if args.strict && !findings.is_empty() { FAILED } else { 0 };
     if args.json {
         let lines = findings.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
@@ -106,22 +109,26 @@ fn is_abandoned(group: &Value) -> bool {
     group["members"] == 0 && group["reason"] == "no_members"
 }
 
-fn findings(topics: &[Value], groups: &[Value], now: u64, unused_ms: u64) -> Vec<Finding> {
-    let mut found = similar(topics);
-    for topic in topics {
+/// What the hub answered.
+struct Seen<'a> {
+    topics: &'a [Value],
+    groups: &'a [Value],
+    letters: &'a [LetterCount],
+}
+
+fn findings(seen: &Seen<'_>, now: u64, unused_ms: u64) -> Vec<Finding> {
+    let mut found = similar(seen.topics);
+    for topic in seen.topics {
         let name = topic["name"].as_str().unwrap_or_default();
         let age = topic["lastCommitted"].as_u64().map(|at| now.saturating_sub(at));
-        let source = name.strip_prefix("dlq.").or_else(|| name.strip_suffix(".snapshot"));
-        match source {
-            Some(source) => found.extend(dead_letters(topic, name, source, age)),
-            None => {
-                found.extend(unused(topic, name, age, unused_ms));
-                found.extend(long(name));
-                found.extend(unbounded(topic, name));
-            }
+        if !name.starts_with("dlq.") && !name.ends_with(".snapshot") {
+            found.extend(unused(topic, name, age, unused_ms));
+            found.extend(long(name));
         }
+        found.extend(unbounded(topic, name));
     }
-    found.extend(groups.iter().filter_map(|group| abandoned(group, now, unused_ms)));
+    found.extend(seen.letters.iter().filter_map(|letters| dead_letters(letters, now)));
+    found.extend(seen.groups.iter().filter_map(|group| abandoned(group, now, unused_ms)));
     found
 }
 
@@ -174,28 +181,26 @@ fn long(name: &str) -> Option<Finding> {
 
 /// Only if the hub says what a topic keeps.
 fn unbounded(topic: &Value, name: &str) -> Option<Finding> {
-    let keeps = topic.get("retention")?;
-    let is_bounded =
-        ["days", "bytes"].iter().any(|limit| keeps[limit].as_u64().is_some_and(|limit| limit > 0));
+    let settings = topic.get("settings")?;
+    let is_bounded = ["retentionDays", "retentionBytes"].iter().any(|limit| settings[limit].is_u64());
     let size = topic["bytes"].as_u64().unwrap_or(0);
-    let is_compacted = topic["compaction"] == true || keeps["compaction"] == true;
-    (!is_bounded && !is_compacted && size >= LARGE_BYTES).then(|| {
+    (!is_bounded && settings["compaction"] != true && size >= LARGE_BYTES).then(|| {
         let what = format!("it keeps everything and has {}", bytes(size));
         let remedy = "set retention_days or retention_bytes for it in [[topics]] of the configuration";
         Finding::new("unbounded", name, what, remedy)
     })
 }
 
-fn dead_letters(topic: &Value, name: &str, source: &str, age: Option<u64>) -> Option<Finding> {
-    let letters = topic["events"].as_u64().unwrap_or(0);
-    let is_fresh = name.starts_with("dlq.") && letters > 0 && age.is_some_and(|age| age < FRESH_MS);
-    is_fresh.then(|| {
-        let ago = duration(age.unwrap_or(0));
-        let what = format!("it has {}, the newest {ago} old", plural(letters, "dead letter"));
+fn dead_letters(LetterCount { topic, letters, newest, .. }: &LetterCount, now: u64) -> Option<Finding> {
+    let age = now.saturating_sub(*newest);
+    (*letters > 0 && age < FRESH_MS).then(|| {
+        let letters = plural(*letters, "dead letter");
+        let what =
+            format!("it has {letters} that nobody has replayed or removed, the newest {} old", duration(age));
         let remedy = format!(
-            "see what fails with `event-hub dlq ls {source}`, mend it, then `event-hub dlq replay {source}`"
+            "see what fails with `event-hub dlq ls {topic}`, mend it, then `event-hub dlq replay {topic}`"
         );
-        Finding::new("dead-letters", name, what, remedy)
+        Finding::new("dead-letters", topic, what, remedy)
     })
 }
 
@@ -230,7 +235,7 @@ mod tests {
 
     fn codes(topics: &Value, groups: &Value) -> Vec<(&'static str, String)> {
         let (topics, groups) = (topics.as_array().expect("a list"), groups.as_array().expect("a list"));
-        let found = findings(topics, groups, NOW, 7 * DAY);
+        let found = findings(&Seen { topics, groups, letters: &[] }, NOW, 7 * DAY);
         found.into_iter().map(|finding| (finding.code, finding.topics.join(" "))).collect()
     }
 
@@ -256,19 +261,36 @@ mod tests {
 
     #[test]
     fn dead_letters_of_the_last_day_are_found() {
-        let topics =
-            json!([topic("dlq.a", DAY / 2, 0), topic("dlq.b", 9 * DAY, 0), topic("c.snapshot", 0, 0)]);
-        assert_eq!(codes(&topics, &json!([])), [("dead-letters", "dlq.a".into())]);
+        let letters = |topic: &str, letters: u64, age: u64| LetterCount {
+            topic: topic.to_owned(),
+            letters,
+            newest: NOW - age,
+            ..LetterCount::default()
+        };
+        let letters = [letters("a", 3, DAY / 2), letters("b", 3, 9 * DAY), letters("c", 0, 0)];
+        let found = findings(&Seen { topics: &[], groups: &[], letters: &letters }, NOW, 7 * DAY);
+        let found: Vec<_> = found.iter().map(|finding| (finding.code, finding.topics.join(" "))).collect();
+        assert_eq!(found, [("dead-letters", "a".to_owned())]);
     }
 
     #[test]
-    fn only_a_hub_that_says_what_it_keeps_is_judged_by_it() {
-        let mut bounded = topic("b", 0, 1);
-        bounded["retention"] = json!({"days": 3});
-        let mut unbounded = topic("u", 0, 1);
-        unbounded["retention"] = Value::Null;
-        let topics = json!([bounded, topic("silent", 0, 1), unbounded]);
-        assert_eq!(codes(&topics, &json!([])), [("unbounded", "u".into())]);
+    fn a_large_topic_that_keeps_everything_is_found_if_the_hub_says_what_it_keeps() {
+        let with = |name: &str, settings: Value| {
+            let mut topic = topic(name, 0, 1);
+            topic["settings"] = settings;
+            topic
+        };
+        let nothing = json!({"retentionDays": null, "retentionBytes": null, "compaction": false});
+        let topics = json!([
+            with("days", json!({"retentionDays": 3, "retentionBytes": null, "compaction": false})),
+            with("bytes", json!({"retentionDays": null, "retentionBytes": 5, "compaction": false})),
+            with("keys", json!({"retentionDays": null, "retentionBytes": null, "compaction": true})),
+            topic("silent", 0, 1),
+            with("u", nothing.clone()),
+            with("dlq.u", nothing),
+        ]);
+        let found = codes(&topics, &json!([]));
+        assert_eq!(found, [("unbounded", "u".to_owned()), ("unbounded", "dlq.u".to_owned())]);
     }
 
     #[test]
@@ -293,7 +315,7 @@ mod tests {
             group("unknown", 0, None, None),
         ]);
         let groups = groups.as_array().expect("a list");
-        let found = findings(&[], groups, NOW, 7 * DAY);
+        let found = findings(&Seen { topics: &[], groups, letters: &[] }, NOW, 7 * DAY);
         let names: Vec<_> = found.iter().map(|finding| finding.group.as_deref()).collect();
         assert_eq!(names, [Some("gone"), Some("behind")]);
         assert_eq!(found[0].what, "it has no members and got nothing for 8 days; 4 events wait for it");

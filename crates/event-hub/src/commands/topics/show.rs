@@ -1,12 +1,12 @@
 //! `event-hub topics show TOPIC`.
 
 use super::moment;
-use crate::commands::groups;
+use crate::commands::groups::{self, duration};
 use crate::exit::FAILED;
-use crate::http::{HttpHub, HttpTarget};
+use crate::http::{HttpHub, HttpTarget, has_status};
 use crate::listing::{self, Span, number, rate};
 use crate::table::facts;
-use crate::text::{bytes, finish};
+use crate::text::{bytes, count, finish, plural};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -28,21 +28,62 @@ pub struct Args {
     target: HttpTarget,
 }
 
+/// What the topic keeps, and how safe it is; nothing if the hub does not say.
+fn settings(settings: &Value) -> Vec<(&'static str, String)> {
+    if !settings.is_object() {
+        return Vec::new();
+    }
+    let days = settings["retentionDays"].as_u64().map(|days| format!("for {}", plural(days, "day")));
+    let size = settings["retentionBytes"].as_u64().map(|size| format!("up to {}", bytes(size)));
+    let limits: Vec<String> = days.into_iter().chain(size).collect();
+    let is_compacted = settings["compaction"] == true;
+    let events = if is_compacted { "the newest event of each key" } else { "all events" };
+    let keeps = match limits.is_empty() {
+        true => format!("{events}, for ever"),
+        false => format!("{events}, {}", limits.join(" and ")),
+    };
+    let millis = |name: &str| settings[name].as_u64().map_or_else(|| "-".to_owned(), duration);
+    let durability = match settings["durability"].as_str() {
+        Some("commit") => "an event is synced before its publisher is answered",
+        Some("interval") => "an event is synced within 5 ms after its publisher is answered",
+        other => other.unwrap_or("-"),
+    };
+    let mut about = vec![("keeps", keeps)];
+    if is_compacted {
+        about.push(("tombstones", format!("for {}", millis("tombstoneGraceMs"))));
+    }
+    about.push(("durability", durability.to_owned()));
+    about.push(("ids", format!("remembered for {} at least", millis("dedupeWindowMs"))));
+    about
+}
+
+/// How many dead letters it has that were not removed; `None` if it never had any, or the token may not read them.
+async fn letters(hub: &HttpHub, name: &str) -> Result<Option<u64>> {
+    if listing::topic(hub, &format!("dlq.{name}")).await?.is_none() {
+        return Ok(None);
+    }
+    match listing::letter_counts(hub, &[("topic", name)]).await {
+        Ok((counts, _)) => Ok(Some(counts.iter().map(|count| count.letters).sum())),
+        Err(error) if has_status(&error, 403) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 pub async fn show(args: &Args) -> Result<ExitCode> {
     let name = &args.topic;
     let hub = HttpHub::new(&args.target)?.needing(format!("subscribe:{name}"));
     let Some(mut topic) = listing::topic(&hub, name).await? else {
-        eprintln!(
+        note!(
             "error: there is no topic {name} that this token may see; `event-hub topics ls` lists those that there are"
         );
         return Ok(ExitCode::from(FAILED));
     };
     let groups = listing::groups(&hub, Some(name)).await?;
-    let letters = listing::topic(&hub, &format!("dlq.{name}")).await?;
+    let letters = letters(&hub, name).await?;
     let snapshot = listing::topic(&hub, &format!("{name}.snapshot")).await?;
     if args.json {
         topic["groups"] = Value::Array(groups);
-        topic["deadLetters"] = letters.map_or(json!(null), |topic| topic["events"].clone());
+        topic["deadLetters"] = json!(letters);
         topic["snapshot"] = snapshot.map_or(json!(null), |topic| topic["events"].clone());
         return finish(&format!("{topic}\n"), 0);
     }
@@ -60,12 +101,12 @@ pub async fn show(args: &Args) -> Result<ExitCode> {
             ),
         ),
     ];
+    about.extend(settings(&topic["settings"]));
     if let Some(maker) = topic["maker"].as_str() {
         about.push(("created by", maker.to_owned()));
     }
     if let Some(letters) = letters {
-        let count = number(&letters["events"]);
-        about.push(("dead letters", format!("{count}; `event-hub dlq ls {name}` lists them")));
+        about.push(("dead letters", format!("{}; `event-hub dlq ls {name}` lists them", count(letters))));
     }
     if let Some(snapshot) = snapshot {
         about.push(("snapshot", format!("{} records", number(&snapshot["events"]))));

@@ -5,6 +5,7 @@ use super::pty::Pty;
 use super::stub::{Stub, begin, chunk, respond};
 use crate::hub::{Place, run_with};
 use std::net::TcpStream;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
@@ -136,4 +137,14 @@ fn a_long_export_shows_how_far_it_is_on_a_terminal() {
     terminal.shows("10 events");
     assert_eq!(terminal.ended().0, 0);
     assert_eq!(seqs(&std::fs::read_to_string(&file).unwrap()).len(), 10);
+}
+
+#[test]
+fn an_error_that_nobody_reads_keeps_its_exit_code() {
+    let args = ["topics", "ls", "--ops-url", "http://127.0.0.1:1/", "--token", "x"];
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = crate::hub::program(&args, &[]);
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(1));
 }

@@ -5,7 +5,7 @@ use crate::socket::{Socket, clients};
 use serde_json::{Value, json};
 
 /// Lets a group give up every event of the topic that it gets, `count` of them.
-fn give_up(cli: &Cli, topic: &str, group: &str, count: u64) {
+pub fn give_up(cli: &Cli, topic: &str, group: &str, count: u64) {
     clients(async {
         let mut socket = Socket::open(cli.hub.ws(), cli.hub.token()).await;
         let opts = json!({"from": "earliest", "maxAttempts": 1});
@@ -115,6 +115,69 @@ fn dead_letters_are_found_replayed_to_their_group_and_removed() {
 }
 
 #[test]
+fn dead_letters_that_are_named_and_not_there_are_told_of() {
+    let cli = Cli::new();
+    cli.publish("t", 1..=1);
+    give_up(&cli, "t", "billing", 1);
+    let (there, gone) = (letters(&cli, &[])[0]["id"].as_str().unwrap().to_owned(), uuid(1));
+    for (args, replayed) in [
+        (&["--id", &gone, "--dry-run"][..], "t: 0 dead letters would be replayed\n"),
+        (&["--id", &gone, "--id", &there, "--dry-run"], "t: 1 dead letter would be replayed\n"),
+        (&["--id", &gone, "--yes"], ""),
+        (&["--id", &gone], ""),
+        (
+            &["--id", &there, "--id", &gone, "--id", &there, "--yes"],
+            "t: 1 event replayed, 0 skipped, 0 failed\n",
+        ),
+    ] {
+        let ran = cli.run(&[&["dlq", "replay", "t"], args].concat());
+        assert_eq!(ran.ends_with(1).out, replayed, "{args:?}: {}", ran.err);
+        assert!(ran.err.contains("dead letter"), "{args:?}: {}", ran.err);
+    }
+    // The same id twice is one dead letter.
+    cli.run(&["dlq", "replay", "t", "--id", &there, "--id", &there, "--yes"]).ends_with(0);
+    let removed = cli.run(&["dlq", "rm", "t", &there, &there, "--yes"]);
+    assert_eq!(removed.ends_with(0).out, "t: 1 dead letter removed\n", "{}", removed.err);
+    cli.stop();
+}
+
+fn uuid(n: u64) -> String {
+    format!("0190a1b2-0000-7000-8000-{n:012}")
+}
+
+#[test]
+fn removing_dead_letters_is_tried_first_and_what_is_removed_is_counted_no_more() {
+    let cli = Cli::new();
+    cli.publish("t", 1..=3);
+    give_up(&cli, "t", "billing", 3);
+    let lint = || cli.run(&["topics", "lint"]).out;
+    assert!(lint().contains("dead-letters: t"), "{}", lint());
+    for (args, says) in [
+        (&["--all", "--dry-run"][..], "t: 3 dead letters would be removed\n"),
+        (&["--contains", "customer 2", "--dry-run"], "t: 1 dead letter would be removed\n"),
+    ] {
+        assert_eq!(cli.run(&[&["dlq", "rm", "t"], args].concat()).ends_with(0).out, says);
+    }
+    let json = cli.run(&["dlq", "rm", "t", "--all", "--dry-run", "--json"]).json();
+    assert_eq!(json, json!({"topic": "t", "matched": 3}));
+    assert_eq!(letters(&cli, &[]).len(), 3, "nothing was removed");
+    assert_eq!(cli.run(&["topics", "show", "t", "--json"]).json()["deadLetters"], 3);
+    let topics = || objects(&cli.run(&["dlq", "ls", "--json"]).ends_with(0).out);
+    assert_eq!((&topics()[0]["topic"], &topics()[0]["letters"]), (&json!("t"), &json!(3)));
+    cli.run(&["dlq", "rm", "t", "--all", "--yes"]).ends_with(0);
+    assert_eq!(topics(), Vec::<Value>::new());
+    assert_eq!(cli.run(&["topics", "show", "t", "--json"]).json()["deadLetters"], 0);
+    assert!(!lint().contains("dead-letters"), "{}", lint());
+    // The right that is missing is the one that is named.
+    let token = cli.token(&["admin:t"]);
+    let args = ["dlq", "rm", "t", "--all", "--yes", "--ops-url", cli.hub.http(), "--token", &token];
+    let refused = crate::hub::run_with(&args, &[]);
+    refused.ends_with(1);
+    assert!(refused.err.contains("the scope subscribe:dlq.t"), "{}", refused.err);
+    cli.stop();
+}
+
+#[test]
 fn a_replay_at_a_rate_is_cancelled_by_an_interrupt() {
     let cli = Cli::new();
     cli.publish("t", 1..=20);
@@ -167,6 +230,21 @@ fn an_event_is_followed_to_its_groups_and_its_dead_letter() {
     let missing = cli.run(&["event", "show", "0190a1b2-0000-7000-8000-000000000001", "--topic", "t"]);
     missing.ends_with(1);
     assert!(missing.err.contains("unknown_id"), "{}", missing.err);
+
+    // Without a topic, the hub finds it.
+    assert_eq!(cli.run(&["event", "show", &id]).ends_with(0).out, shown.out);
+    assert_eq!(cli.run(&["event", "show", &id, "--json"]).json(), json);
+    // A copy keeps the id.
+    let whole = cli.run(&["export", "t"]).out;
+    cli.pipe(&["import", "copy"], whole.as_bytes()).ends_with(0);
+    let both = cli.run(&["event", "show", &id]);
+    both.ends_with(0).says("topic copy").says("topic t").says("billing dead_lettered");
+    let both = objects(&cli.run(&["event", "show", &id, "--json"]).ends_with(0).out);
+    assert_eq!((&both[0]["topic"], &both[1]["topic"]), (&json!("copy"), &json!("t")));
+    let missing = cli.run(&["event", "show", &uuid(1)]);
+    assert_eq!(missing.ends_with(1).out, "");
+    assert!(missing.err.contains("in the 3 topics that this token may read"), "{}", missing.err);
+    cli.run(&["event", "show", "nonsense"]).ends_with(2);
     cli.stop();
 }
 

@@ -5,7 +5,7 @@ use super::stub::Stub;
 use crate::hub::run_with;
 
 /// One of every command that asks over HTTP.
-const COMMANDS: [&[&str]; 13] = [
+const COMMANDS: [&[&str]; 16] = [
     &["topics", "ls"],
     &["topics", "show", "t"],
     &["topics", "rm", "t", "--yes"],
@@ -15,9 +15,12 @@ const COMMANDS: [&[&str]; 13] = [
     &["groups", "rm", "t", "g", "--yes"],
     &["replay", "t"],
     &["export", "t"],
+    &["dlq", "ls"],
     &["dlq", "ls", "t"],
     &["dlq", "replay", "t", "--yes"],
+    &["dlq", "rm", "t", "--all", "--yes"],
     &["event", "show", "0190a1b2-0000-7000-8000-000000000001", "--topic", "t"],
+    &["event", "show", "0190a1b2-0000-7000-8000-000000000001"],
     &["revoke", "--sub", "eve", "--yes"],
 ];
 
@@ -117,7 +120,7 @@ fn a_mistake_of_the_command_line_ends_with_2() {
         (&["groups", "seek", "t", "g"][..], "--to"),
         (&["revoke", "--yes"], "--sub"),
         (&["event", "show", "nonsense", "--topic", "t"], "nonsense"),
-        (&["event", "show", "0190a1b2-0000-7000-8000-000000000001"], "--topic"),
+        (&["event", "show"], "<ID>"),
         (&["replay", "t", "--from", "latest"], "subscribe"),
         (&["export", "t", "--from-ts", "yesterday"], "milliseconds"),
         (&["export", "t", "--from-ts", "5", "--to-ts", "5"], "not before"),
@@ -138,4 +141,39 @@ fn a_mistake_of_the_command_line_ends_with_2() {
     }
     assert_eq!(std::fs::read_to_string(file).unwrap(), "important");
     cli.stop();
+}
+
+#[test]
+fn an_answer_that_is_no_hubs_is_no_success() {
+    let page = Stub::start(|_, socket| super::stub::respond(socket, 200, "<html>It works!</html>"));
+    for args in COMMANDS {
+        let ran = run_with(&[args, &["--ops-url", &page.url, "--token", "x"]].concat(), &[]);
+        ran.ends_with(1);
+        assert_eq!(ran.out, "", "{args:?}");
+        assert!(ran.err.contains("hub") && !ran.err.contains("panicked"), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn credentials_in_an_address_are_refused_and_shown_nowhere() {
+    for url in ["http://ada:hunter2@127.0.0.1:1/", "http://hunter2@127.0.0.1:1/"] {
+        let ran = run_with(&["topics", "ls", "--ops-url", url, "--token", "x"], &[]);
+        ran.ends_with(2);
+        assert!(ran.err.contains("EVENT_HUB_TOKEN") && !ran.err.contains("hunter2"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn no_color_is_heeded_by_the_log_on_a_terminal() {
+    for (environment, is_plain) in [(&[("NO_COLOR", "1")][..], true), (&[], false)] {
+        let place = crate::hub::Place::new();
+        let data = place.text("data");
+        let args = ["serve", "--ws-port", "0", "--ops-port", "0", "--data", &data];
+        let mut terminal = super::pty::Pty::start(&args, environment);
+        // The first line of the log.
+        let said = terminal.shows("INFO");
+        assert_eq!(!said.contains('\x1b'), is_plain, "{said:?}");
+        terminal.press("\x03");
+        assert_eq!(terminal.ended().0, 0);
+    }
 }

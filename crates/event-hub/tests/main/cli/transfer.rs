@@ -242,3 +242,39 @@ fn a_reader_that_has_seen_enough_ends_an_export_quietly() {
     assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
     cli.stop();
 }
+
+#[test]
+fn an_export_that_cannot_begin_leaves_the_file_that_it_was_to_overwrite() {
+    let cli = Cli::new();
+    cli.publish("t", 1..=3);
+    let file = cli.place.text("file");
+    cli.run(&["export", "t", "--output", &file]).ends_with(0);
+    let before = fs::read_to_string(&file).unwrap();
+    let away =
+        ["export", "t", "--output", &file, "--overwrite", "--ops-url", "http://127.0.0.1:1/", "--token", "x"];
+    crate::hub::run_with(&away, &[]).ends_with(1);
+    assert_eq!(fs::read_to_string(&file).unwrap(), before, "no hub answered");
+    cli.run(&["export", "nothing", "--output", &file, "--overwrite"]).ends_with(1);
+    assert_eq!(fs::read_to_string(&file).unwrap(), before, "there is no such topic");
+    cli.run(&["export", "t", "--output", &file, "--overwrite", "--after-seq", "2"]).ends_with(0);
+    assert_eq!(objects(&fs::read_to_string(&file).unwrap()).len(), 1);
+    // One that has nothing to write empties it.
+    cli.run(&["export", "t", "--output", &file, "--overwrite", "--after-seq", "3"]).ends_with(0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "");
+    cli.stop();
+}
+
+#[test]
+fn dead_letters_that_were_replayed_are_not_imported_as_new_events() {
+    let cli = Cli::new();
+    cli.publish("t", 1..=2);
+    super::merged::give_up(&cli, "t", "billing", 2);
+    cli.run(&["dlq", "replay", "t", "--yes"]).ends_with(0);
+    let whole = export(&cli, "t");
+    assert_eq!(whole.lines().count(), 4, "the log has the replays, for one group");
+    let imported = cli.pipe(&["import", "copy"], whole.as_bytes());
+    let expected = json!({"published": 2, "duplicates": 0, "bad": 0, "failed": 0, "replays": 2});
+    assert_eq!(imported.ends_with(0).json(), expected);
+    assert_eq!(export(&cli, "copy").lines().count(), 2, "every group would get the others twice");
+    cli.stop();
+}

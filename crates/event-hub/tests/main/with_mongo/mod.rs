@@ -4,6 +4,7 @@ mod cluster;
 mod failover;
 mod lost;
 mod outbox;
+mod push;
 mod refused;
 mod serving;
 mod stopping;

@@ -250,8 +250,20 @@ fn topics() -> Value {
             ("groups", count()),
             ("maker?", text()),
             ("rates?", anything()),
+            ("settings", topic_settings()),
         ]),
     )
+}
+
+fn topic_settings() -> Value {
+    object(&[
+        ("retentionDays", or_null(count())),
+        ("retentionBytes", or_null(count())),
+        ("compaction", flag()),
+        ("tombstoneGraceMs", count()),
+        ("durability", text()),
+        ("dedupeWindowMs", count()),
+    ])
 }
 
 const QUERY: Param = Param::new("q", Kind::Text, "Only entries whose name has this text.");
@@ -440,6 +452,30 @@ pub static EVENT: Endpoint = get(
     ],
     Answer::json(anything, ""),
 );
+
+fn found_event() -> Value {
+    let place = object(&[("topic", text()), ("seq", count())]);
+    object(&[("id", text()), ("topics", array(place)), ("searched", count()), ("next?", text())])
+}
+
+pub static FIND_EVENT: Endpoint = Endpoint {
+    refusals: &[],
+    ..get(
+        "/event/find",
+        "findEvent",
+        "The topics, of those that the token may read, that have an event with this id. One request asks up to 1,000 topics; \
+         `next` says that there are more.",
+        Needs::Token,
+        &[
+            Param::required("id", Kind::Id, "The id of the event."),
+            Param::new("after", Kind::Text, "Go on behind this topic: `next` of the request before."),
+        ],
+        Answer::json(
+            found_event,
+            r#"{"id":"018bcfe5-6800-7000-8000-000000000010","topics":[{"topic":"payments","seq":1}],"searched":3}"#,
+        ),
+    )
+};
 
 const OF_GROUP: Param = Param::new("group", Kind::Group, "Only those of this group.");
 const OF_ERROR: Param = Param::new("err", Kind::Text, "Only those with exactly this error.");

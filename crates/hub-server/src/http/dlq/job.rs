@@ -9,8 +9,8 @@ use crate::jobs::{Ended, Job};
 use crate::limits::Work;
 use axum::Json;
 use axum::response::IntoResponse;
-use hub_core::{Bus, LetterFilter, LetterRange, Replay};
-use hub_proto::{Result, TopicName, limits};
+use hub_core::{Bus, DeadLetter, LetterFilter, LetterRange, Replay};
+use hub_proto::{Code, Result, TopicName, limits};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -76,7 +76,8 @@ pub(super) async fn start(
     let answer =
         json!({"job": job.id, "topic": topic, "total": total, "complete": is_complete, "rate": rate});
     tracing::info!(%topic, job = %job.id, total, rate, "replay job started");
-    let work = ReplayJob { caller, topic, filter, range, how, rate };
+    let letters = Vec::new();
+    let work = ReplayJob { caller, topic, filter, range, how, rate, letters, next: None, is_over: false };
     let (hub, running) = (hub.clone(), job);
     hub.sessions().clone().spawn(async move {
         let ended = tokio::select! {
@@ -99,6 +100,11 @@ struct ReplayJob {
     range: LetterRange,
     how: Replay,
     rate: u32,
+    /// Letters that were read and are not replayed yet.
+    letters: Vec<DeadLetter>,
+    /// There may be more letters behind this seq.
+    next: Option<u64>,
+    is_over: bool,
 }
 
 impl ReplayJob {
@@ -107,19 +113,22 @@ impl ReplayJob {
         let (mut due, mut tries) = (Instant::now(), 0);
         loop {
             tokio::time::sleep_until(due).await;
-            if let Err(failure) = self.caller.still_may(hub, Action::Admin, Target::Topic(&self.topic)) {
-                return Ended::Failed(failure.to_string());
-            }
             // What a job publishes counts for the subject that started it.
-            while self.caller.take_one().is_err() {
+            loop {
+                if let Err(failure) = self.caller.still_may(hub, Action::Admin, Target::Topic(&self.topic)) {
+                    return Ended::Failed(failure.to_string());
+                }
+                if self.caller.take_one().is_ok() {
+                    break;
+                }
                 tokio::time::sleep(WAIT).await;
             }
             match self.step(hub, batch).await {
-                Ok((outcome, is_over)) => {
+                Ok(outcome) => {
                     tries = 0;
                     let replayed = u32::try_from(outcome.replayed).unwrap_or(u32::MAX);
                     job.advance(&outcome);
-                    if is_over {
+                    if self.is_over {
                         return Ended::Done;
                     }
                     // A job that was held up does not catch up: the rate is a limit.
@@ -136,17 +145,37 @@ impl ReplayJob {
         }
     }
 
-    /// Replays the next letters. Answers whether they were the last.
-    async fn step(&mut self, hub: &Hub, batch: usize) -> Result<(Outcome, bool)> {
-        let page = hub.bus().dead_letters(&self.topic, &self.filter, self.range, batch).await?;
-        let results = hub.bus().replay_dead_letters(&page.letters, &self.how).await?;
-        let mut outcome = Outcome::default();
-        outcome.add(&page.letters, results);
-        self.caller.owe(Work { bytes: page.bytes, ..Work::publishes(outcome.replayed as usize) });
-        let is_over = page.next.is_none();
-        if let Some(after) = page.next {
-            self.range.after = after;
+    /// Replays the next letters. Those that the store does not take stay the next ones.
+    ///
+    /// # Errors
+    /// `unavailable` if it takes none.
+    async fn step(&mut self, hub: &Hub, batch: usize) -> Result<Outcome> {
+        if self.letters.is_empty() {
+            let page = hub.bus().dead_letters(&self.topic, &self.filter, self.range, batch).await?;
+            self.caller.owe(Work::bytes(page.bytes));
+            self.letters = page.letters;
+            self.next = page.next;
         }
-        Ok((outcome, is_over))
+        let results = hub.bus().replay_dead_letters(&self.letters, &self.how).await?;
+        let letters = std::mem::take(&mut self.letters);
+        let (mut outcome, mut why, count) = (Outcome::default(), None, letters.len());
+        for (letter, result) in letters.into_iter().zip(results) {
+            match result {
+                Err(error) if error.code == Code::Unavailable => {
+                    self.letters.push(letter);
+                    why = Some(error);
+                }
+                result => outcome.add(&[letter], vec![result]),
+            }
+        }
+        self.caller.owe(Work::publishes(outcome.replayed as usize));
+        if let Some(error) = why {
+            return if self.letters.len() == count { Err(error) } else { Ok(outcome) };
+        }
+        match self.next {
+            Some(after) => self.range.after = after,
+            None => self.is_over = true,
+        }
+        Ok(outcome)
     }
 }

@@ -72,8 +72,8 @@ pub(super) fn group(name: Option<&str>) -> Result<Option<GroupName>, Failure> {
 /// Whether somebody may read the dead letters of a topic.
 pub(in super::super) fn sees(caller: &Caller, topic: &TopicName) -> bool {
     let letters = topic.dead_letter();
-    let may = |action| caller.may(action, Target::Topic(&letters), None);
-    may(Action::Subscribe) || may(Action::Admin)
+    let letters = Target::Topic(&letters);
+    caller.may(Action::Subscribe, letters, None) || caller.reads_as_administrator(letters)
 }
 
 /// Refuses those who may not.

@@ -1,7 +1,8 @@
 //! `/dlq` and `/jobs`.
 
 use super::world::{Got, STATIC, World};
-use hub_core::{LetterFilter, LetterRange, Payload, Position, Subscription};
+use hub_core::testkit::Fault;
+use hub_core::{LetterFilter, LetterRange, Payload, Position, Replay, Subscription};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -448,4 +449,80 @@ async fn a_job_ends_when_its_token_is_revoked() {
     let ended = until_ended(&world, &started["job"]).await;
     assert_eq!(ended["state"], "failed");
     assert!(ended["reason"].as_str().unwrap().contains("revoked"), "{ended}");
+}
+
+#[tokio::test]
+async fn an_admin_right_on_the_dead_letter_topic_alone_shows_no_letters() {
+    let world = World::new().await;
+    bury(&world, "t", "g", &["no route"]).await;
+    let id = list(&world, "topic=t").await[0]["id"].as_str().unwrap().to_owned();
+    let status = async |token: &str, path: &str| world.ask("GET", path, token, "").await.status;
+    let show = format!("/dlq/show?topic=t&id={id}");
+    for (scopes, expected) in [
+        (&["admin:dlq.**"][..], 403),
+        (&["admin:dlq.**", "publish:t"], 403),
+        (&["admin:dlq.**", "subscribe:t"], 200),
+        (&["admin:dlq.**", "admin:t"], 200),
+        (&["subscribe:dlq.**"], 403),
+        (&["subscribe:dlq.**", "subscribe:t"], 200),
+    ] {
+        let token = world.token(scopes);
+        for path in ["/dlq?topic=t", "/dlq/summary?topic=t", &show] {
+            assert_eq!(status(&token, path).await, expected, "{scopes:?} {path}");
+        }
+        let all = world.ask("GET", "/dlq?payload=1", &token, "").await.ok();
+        assert_eq!(all["letters"].as_array().unwrap().len(), usize::from(expected == 200), "{scopes:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_letter_that_is_discarded_while_it_is_replayed_stays_discarded() {
+    for replays_first in [true, false] {
+        let world = World::new().await;
+        bury(&world, "t", "g", &["no", "no"]).await;
+        // Both requests have read the letters before one of them writes what it did.
+        let (bus, how) = (world.bus(), Replay::default());
+        let range = LetterRange::default();
+        let letters = bus.dead_letters("t", &LetterFilter::default(), range, 10).await.unwrap().letters;
+        if replays_first {
+            bus.replay_dead_letters(&letters, &how).await.unwrap();
+        }
+        assert_eq!(bus.discard_dead_letters(&letters).await.unwrap(), 2);
+        if !replays_first {
+            bus.replay_dead_letters(&letters, &how).await.unwrap();
+        }
+        assert_eq!(
+            list(&world, "topic=t").await,
+            Vec::<Value>::new(),
+            "the answer was that they are discarded"
+        );
+        let event = world.get("/event?topic=t&seq=1").await.ok();
+        let letter = &event["groups"][0]["letter"];
+        assert!(
+            letter["discarded"].is_u64() && letter["replays"][0]["round"] == 1,
+            "both are remembered: {event}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_job_waits_for_a_store_that_is_away_and_leaves_no_letter_out() {
+    let world = World::new().await;
+    bury(&world, "t", "g", &["no"; 30]).await;
+    let mut faults = 3;
+    world.store.script(move |call| {
+        let is_away = call == "commit" && faults > 0;
+        faults -= u32::from(is_away);
+        is_away.then_some(Fault::Refuse)
+    });
+    let begun = replay(&world, json!({"topic": "t", "rate": 10_000})).await;
+    let path = format!("/jobs/{}", begun["job"].as_str().unwrap());
+    until("the job ends", async || world.get(&path).await.ok()["state"] != "running").await;
+    let job = world.get(&path).await.ok();
+    assert_eq!(
+        (&job["state"], &job["replayed"], &job["failed"], &job["skipped"]),
+        (&json!("done"), &json!(30), &json!(0), &json!(0)),
+        "{job}"
+    );
+    assert_eq!(last(&world, "t").await, 60, "each once");
 }

@@ -2,6 +2,7 @@
 
 use super::world::{STATIC, World};
 use hub_core::outbox::{MemoryOutbox, NewRow, OutboxStore};
+use hub_core::testkit::Fault;
 use hub_core::{Filter, GroupRequest, Ordering, Payload, Position, TopicSettings};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -214,4 +215,68 @@ async fn an_event_is_for_those_who_may_read_its_topic_and_groups_for_those_who_m
     assert_eq!((&page["groups"][0]["group"], &page["next"]), (&json!("a"), &json!("a")));
     let page = world.ask("GET", "/event?topic=t&seq=1&limit=1&after=a", &reader, "").await.ok();
     assert_eq!((&page["groups"][0]["group"], page.get("next")), (&json!("b"), None));
+}
+
+#[tokio::test]
+async fn an_id_is_found_in_every_topic_that_has_it_and_may_be_read() {
+    let world = World::new().await;
+    let id = "018bcfe5-6800-7000-8000-000000000001".parse().unwrap();
+    for topic in ["a", "b.c", "secret"] {
+        world.fill(topic, 2).await;
+        world.bus().publish(topic, json!(1)).id(id).await.unwrap();
+    }
+    world.fill("without", 1).await;
+    let find = async |token: &str| {
+        let found = world.ask("GET", &format!("/event/find?id={id}"), token, "").await.ok();
+        (found["topics"].clone(), found["searched"].clone(), found.get("next").cloned())
+    };
+    let all = json!([{"topic": "a", "seq": 3}, {"topic": "b.c", "seq": 3}, {"topic": "secret", "seq": 3}]);
+    assert_eq!(find(STATIC).await, (all, json!(4), None));
+    // A topic that may be published to, but not read, is not asked.
+    let token = world.token(&["subscribe:b.*", "subscribe:without", "publish:secret"]);
+    assert_eq!(find(&token).await, (json!([{"topic": "b.c", "seq": 3}]), json!(2), None));
+    assert_eq!(find(&world.token(&[])).await, (json!([]), json!(0), None));
+    for (query, says) in
+        [("", "parameter id is missing"), ("?id=1", "id"), ("?id=x&topic=a", "unknown parameter")]
+    {
+        let got = world.get(&format!("/event/find{query}")).await;
+        assert_eq!(got.refusal(), (400, "bad_request"), "{query}");
+        assert!(got.json["error"].as_str().unwrap().contains(says), "{}", got.json);
+    }
+    let got = world.get(&format!("/event?id={id}")).await;
+    assert_eq!(got.refusal(), (400, "bad_request"));
+    assert!(got.json["error"].as_str().unwrap().contains("/event/find"), "{}", got.json);
+}
+
+#[tokio::test]
+async fn a_search_over_many_topics_is_done_in_bounded_steps() {
+    let world = World::new().await;
+    for n in 0..2050 {
+        world.bus().publish(&format!("t.{n:04}"), json!(1)).await.unwrap();
+    }
+    let id = world.bus().publish("t.2040", json!(2)).await.unwrap().id;
+    let (mut after, mut steps) = (String::new(), Vec::new());
+    let found = loop {
+        let page = world.get(&format!("/event/find?id={id}{after}")).await.ok();
+        let searched = page["searched"].as_u64().unwrap();
+        // A slow machine may end a step for its time.
+        assert!((1..=1000).contains(&searched), "{page}");
+        steps.push(searched);
+        if page["topics"] != json!([]) {
+            break page;
+        }
+        after = format!("&after={}", page["next"].as_str().expect("further topics"));
+    };
+    assert_eq!(found["topics"], json!([{"topic": "t.2040", "seq": 2}]));
+    assert_eq!((steps.iter().sum::<u64>(), found.get("next")), (2050, None));
+    assert!(steps.len() >= 3, "{steps:?}");
+}
+
+#[tokio::test]
+async fn a_search_that_the_store_does_not_answer_fails_and_finds_nothing_wrong() {
+    let world = World::new().await;
+    world.fill("a", 1).await;
+    world.store.script(|call| (call == "seq_of").then_some(Fault::Refuse));
+    let got = world.get("/event/find?id=018bcfe5-6800-7000-8000-000000000001").await;
+    assert_eq!(got.refusal(), (503, "unavailable"));
 }

@@ -1,7 +1,7 @@
 //! `GET /topics` and `GET /groups`: what is there, page by page, and only what a token may see.
 
 use super::world::World;
-use hub_core::{Config, Position, TopicSettings};
+use hub_core::{Config, Position, TopicDurability, TopicSettings};
 use hub_server::Settings;
 use hub_server::limits::{Limits, TopicQuota};
 use serde_json::{Value, json};
@@ -39,13 +39,41 @@ async fn a_topic_is_listed_with_its_extent() {
     assert_eq!(
         entry,
         &json!({"name": "t", "first": bounds.first, "last": 3, "events": 1, "bytes": bounds.bytes,
-            "lastCommitted": bounds.last_committed, "groups": 1, "rates": entry["rates"]})
+            "lastCommitted": bounds.last_committed, "groups": 1, "rates": entry["rates"], "settings": entry["settings"]})
     );
     let entry = listed["topics"].as_array().unwrap().iter().find(|entry| entry["name"] == "empty").unwrap();
     assert_eq!(
         (&entry["last"], &entry["events"], &entry["lastCommitted"]),
         (&json!(0), &json!(0), &Value::Null)
     );
+}
+
+#[tokio::test]
+async fn a_topic_is_listed_with_what_it_keeps() {
+    let settings = TopicSettings {
+        retention_days: Some(3),
+        retention_bytes: Some(1 << 30),
+        compaction: true,
+        tombstone_grace: 5_000,
+        durability: TopicDurability::Interval,
+    };
+    let config = Config { dedupe_window: 60_000, ..Config::default() }.topic("kept", settings).unwrap();
+    let world = World::configured(Settings::default(), config).await;
+    world.bus().publish("kept", json!(1)).key("k").await.unwrap();
+    world.fill("plain", 1).await;
+    let listed = async || {
+        let topics = world.get("/topics").await.ok()["topics"].take();
+        let settings = topics.as_array().unwrap().iter().map(|topic| topic["settings"].clone());
+        settings.collect::<Vec<Value>>()
+    };
+    let kept = json!({"retentionDays": 3, "retentionBytes": 1 << 30, "compaction": true, "tombstoneGraceMs": 5_000,
+        "durability": "interval", "dedupeWindowMs": 60_000});
+    let plain = json!({"retentionDays": null, "retentionBytes": null, "compaction": false, "tombstoneGraceMs": 86_400_000,
+        "durability": "commit", "dedupeWindowMs": 60_000});
+    assert_eq!(listed().await, [kept, plain.clone()]);
+    // A reload of the configuration shows at once.
+    world.bus().set_topics(Vec::new()).unwrap();
+    assert_eq!(listed().await, [plain.clone(), plain]);
 }
 
 #[tokio::test]

@@ -67,6 +67,7 @@ const ROWS: &[Row] = &[
     ("GET", "/metrics", "", AnyToken, 200),
     ("GET", "/openapi.json", "", AnyToken, 200),
     ("GET", "/event?topic=vault.orders&seq=1", "", Subscribe, 200),
+    ("GET", "/event/find?id=018bcfe5-6800-7000-8000-000000000001", "", AnyToken, 200),
     ("GET", "/stats", "", AnyToken, 200),
     ("GET", "/stats?topic=vault.orders", "", AnyRight, 200),
     ("GET", "/groups/detail?topic=vault.orders&group=vault-group", "", Subscribe, 200),

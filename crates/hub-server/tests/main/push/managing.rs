@@ -322,3 +322,33 @@ async fn a_hub_that_drains_does_not_wait_for_an_endpoint_that_hangs() {
     assert_eq!((group.members, group.floor, group.inflight), (0, 0, 0), "their leases are back");
     assert!(dead_letters(&world).await.is_empty(), "and count no failure");
 }
+
+#[tokio::test]
+async fn dead_letters_are_pushed_only_by_those_who_may_read_their_source() {
+    let world = pushing_world().await;
+    world.fill("t", 1).await;
+    let put = async |topic: &str, scopes: &[&str]| {
+        let token = world.token(scopes);
+        let definition = json!({"topic": topic, "url": "https://hooks.example/", "secrets": [SECRET]});
+        world.ask("PUT", "/push/spy", &token, &definition.to_string()).await.status
+    };
+    for topic in ["dlq.t", "dlq.*", "t.snapshot"] {
+        let derived = ["admin:dlq.**", "admin:*.snapshot"];
+        assert_eq!(put(topic, &derived).await, 403, "{topic}");
+        assert_eq!(put(topic, &[&derived[..], &["publish:**"]].concat()).await, 403, "{topic}");
+        assert_eq!(put(topic, &[&derived[..], &["admin:**"]].concat()).await, 200, "{topic}");
+        world.ask("DELETE", "/push/spy", crate::http::world::STATIC, "").await.ok();
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_whose_group_was_deleted_has_nothing_in_flight() {
+    let world = pushing_world().await;
+    let endpoint = Endpoint::new(|_, _| std::future::pending()).await;
+    put(&world, "crm", &definition(&endpoint.url(), &json!({}))).await;
+    world.fill("t", 2).await;
+    endpoint.received(2).await;
+    world.ask("DELETE", "/topics?topic=t", crate::http::world::STATIC, "").await.ok();
+    let shown = in_state(&world, "crm", "trouble").await;
+    assert_eq!(shown["inflight"], 0, "{shown}");
+}

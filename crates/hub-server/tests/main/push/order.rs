@@ -109,3 +109,33 @@ async fn no_more_requests_are_sent_per_second_than_allowed() {
     assert!(since.elapsed() >= Duration::from_millis(850), "{:?}", since.elapsed());
     assert!(dead_letters(&world).await.is_empty());
 }
+
+#[tokio::test]
+async fn large_events_in_flight_are_bounded_by_their_bytes() {
+    /// As many events of a million bytes as reach the bound of 8 MiB.
+    const BOUND: usize = 9;
+    let world = pushing_world().await;
+    let (under_way, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let (counted, peak) = (under_way.clone(), most.clone());
+    let endpoint = Endpoint::new(move |_, _| {
+        let (counted, peak, mut gate) = (counted.clone(), peak.clone(), gate.clone());
+        async move {
+            peak.fetch_max(counted.fetch_add(1, SeqCst) + 1, SeqCst);
+            gate.wait_for(|is_open| *is_open).await.unwrap();
+            counted.fetch_sub(1, SeqCst);
+            StatusCode::OK.into_response()
+        }
+    })
+    .await;
+    put(&world, "crm", &definition(&endpoint.url(), &json!({"concurrency": 64}))).await;
+    let large = json!("x".repeat(1_000_000));
+    for _ in 0..40 {
+        world.bus().publish("t", large.clone()).await.unwrap();
+    }
+    endpoint.received(BOUND).await;
+    open.send(true).unwrap();
+    settled(&world, "push.crm", 40).await;
+    assert_eq!(endpoint.so_far().len(), 40, "each once");
+    assert!(most.load(SeqCst) <= BOUND, "{most:?} events at once");
+}
