@@ -1,6 +1,6 @@
 //! `event-hub backup DIR`: a copy of the embedded store, made while the hub runs.
 
-mod held;
+mod lease;
 
 use super::directory;
 use crate::client::block_on;
@@ -9,10 +9,10 @@ use crate::http::{HttpHub, HttpTarget};
 use crate::progress::Progress;
 use crate::text::{bytes, count, finish, plural};
 use anyhow::{Context, Result, anyhow};
-use held::HeldFiles;
 use hub_store_embedded::backup::{self, Amount, BackupError, BackupOptions, Outcome, Phase, Source};
 use hub_store_embedded::disk::{Disk, RealDisk};
 use hub_store_embedded::doctor::report::Finding;
+use lease::FileLease;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -87,18 +87,18 @@ fn offline(args: &Args) -> Result<Copied> {
 /// Has the hub hold its files, and copies them.
 async fn online(args: &Args) -> Result<Copied> {
     let hub = HttpHub::new(&args.target)?.needing("admin:**");
-    let mut held = HeldFiles::of(&hub).await?;
-    let disk = RealDisk::read_only(&held.directory).map_err(|error| unreadable(&held.directory, &error))?;
+    let mut lease = FileLease::of(&hub).await?;
+    let disk = RealDisk::read_only(&lease.directory).map_err(|error| unreadable(&lease.directory, &error))?;
     if disk.lock().is_ok() {
-        return Err(elsewhere(&held.directory));
+        return Err(not_on_this_machine(&lease.directory));
     }
-    let (manifest, end, job) = (std::mem::take(&mut held.manifest), held.end, Job::of(args));
+    let (manifest, end, job) = (std::mem::take(&mut lease.manifest), lease.end, Job::of(args));
     let copying = tokio::task::spawn_blocking(move || {
         // Commits come first. Without the right to that it works all the same.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
         Source::pinned(&disk, &manifest, end).and_then(|source| copy(&source, &job))
     });
-    let (copied, released) = held.while_copying(copying).await;
+    let (copied, released) = lease.while_copying(copying).await;
     let copied = copied.context("copying broke off")?;
     match (copied, released) {
         (Err(error), Some(why)) => Err(anyhow!(
@@ -111,7 +111,7 @@ async fn online(args: &Args) -> Result<Copied> {
 fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
     let shown = path.display();
     match error.kind() {
-        io::ErrorKind::NotFound => elsewhere(path),
+        io::ErrorKind::NotFound => not_on_this_machine(path),
         io::ErrorKind::PermissionDenied => {
             anyhow!("{shown} cannot be read ({error}); run the command as the user of the hub")
         }
@@ -119,7 +119,7 @@ fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
     }
 }
 
-fn elsewhere(path: &Path) -> anyhow::Error {
+fn not_on_this_machine(path: &Path) -> anyhow::Error {
     anyhow!(
         "the hub's data directory {} is not in use here: run the command where the hub runs, in its container if it has one",
         path.display()

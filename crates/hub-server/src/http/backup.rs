@@ -39,10 +39,10 @@ pub(super) async fn backup(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     };
     let head = head(&pinned);
     tracing::info!(segment = pinned.end.segment, commit = pinned.end.commit, "backup began: files are held");
-    let held = Held { hub, caller, all, pinned };
-    let rest = stream::try_unfold(held, |mut held| async move {
-        held.next().await?;
-        Ok(Some((Bytes::from_static(b"{}\n"), held)))
+    let pin = PinStream { hub, caller, all, pinned };
+    let rest = stream::try_unfold(pin, |mut pin| async move {
+        pin.next().await?;
+        Ok(Some((Bytes::from_static(b"{}\n"), pin)))
     });
     let body = Body::from_stream(stream::iter([Ok::<_, Ended>(head)]).chain(rest));
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
@@ -79,15 +79,15 @@ fn head(pinned: &PinnedFiles) -> Bytes {
 #[error("{0}")]
 struct Ended(String);
 
-/// Files that are held.
-struct Held {
+/// The rest of an answer: the files are held until it is dropped.
+struct PinStream {
     hub: Hub,
     caller: Caller,
     all: Pattern,
     pinned: PinnedFiles,
 }
 
-impl Held {
+impl PinStream {
     /// Waits for the next line, while the token has the right.
     async fn next(&mut self) -> Result<(), Ended> {
         let hub = self.hub.clone();
@@ -102,8 +102,21 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for PinStream {
     fn drop(&mut self) {
         tracing::info!(commit = self.pinned.end.commit, "backup ended: files are released");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_without_files_says_how_it_is_backed_up() {
+        let mongo = no_files("mongodb").to_string();
+        assert!(mongo.contains("mongodump") && mongo.contains("snapshots"), "{mongo}");
+        let memory = no_files("memory").to_string();
+        assert!(memory.contains("a memory store has no files"), "{memory}");
     }
 }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The file that a hub has locked, and leaves behind.
@@ -19,7 +19,7 @@ const LOCK: &str = "lock";
 const UNFINISHED: &str = "unfinished";
 
 /// See the module.
-pub(super) struct Workplace {
+pub(super) struct StagingDirectory {
     target: PathBuf,
     partial: PathBuf,
     /// Where the backup before is for a moment, on file systems that cannot exchange two names.
@@ -28,7 +28,7 @@ pub(super) struct Workplace {
     _lock: File,
 }
 
-impl Workplace {
+impl StagingDirectory {
     /// Checks the target, and makes an empty directory beside it. `source` is the data directory.
     pub fn prepare(target: &Path, source: Option<&Path>) -> Result<Self, BackupError> {
         let target = absolute(target)?;
@@ -56,9 +56,9 @@ impl Workplace {
         }
         check_target(&target)?;
         let lock = make_partial(&partial, &target)?;
-        let workplace = Self { target, partial, replaced, _lock: lock };
-        workplace.empty().map_err(|error| BackupError::target(&workplace.shown(), error))?;
-        Ok(workplace)
+        let staging = Self { target, partial, replaced, _lock: lock };
+        staging.empty().map_err(|error| BackupError::target(&staging.shown(), error))?;
+        Ok(staging)
     }
 
     /// Where the copy will be.
@@ -97,10 +97,7 @@ impl Workplace {
         // A hub may have been started on the backup before meanwhile.
         check_target(&self.target)?;
         let old = self.rename().map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::BUSY | Errno::XDEV) => refused(format!(
-                "{} is a mount point, which a new copy cannot take the place of; choose a directory below it",
-                self.shown()
-            )),
+            Some(Errno::BUSY | Errno::XDEV) => mount_point(&self.target),
             _ => during(error),
         })?;
         if let Some(parent) = self.target.parent() {
@@ -128,7 +125,11 @@ impl Workplace {
             _ => {}
         }
         fs::rename(&self.target, &self.replaced)?;
-        fs::rename(&self.partial, &self.target)?;
+        if let Err(error) = fs::rename(&self.partial, &self.target) {
+            // The backup before is one again. If that fails, too, the next run does it.
+            let _ = fs::rename(&self.replaced, &self.target);
+            return Err(error);
+        }
         Ok(Some(&self.replaced))
     }
 
@@ -184,6 +185,19 @@ fn beside(target: &Path, end: &str) -> PathBuf {
     target.with_file_name(name)
 }
 
+/// Whether a directory is on another file system than the one above it.
+fn is_mount_point(path: &Path) -> io::Result<bool> {
+    let Some(parent) = path.parent() else { return Ok(true) };
+    Ok(fs::metadata(path)?.dev() != fs::metadata(parent)?.dev())
+}
+
+fn mount_point(path: &Path) -> BackupError {
+    let shown = path.display();
+    refused(format!(
+        "{shown} is a mount point, which no copy can take the place of; choose a directory below it"
+    ))
+}
+
 fn is_backup(path: &Path) -> bool {
     path.join(RECORD).exists()
 }
@@ -201,6 +215,9 @@ fn check_target(target: &Path) -> Result<(), BackupError> {
     }
     if !target.exists() {
         return Ok(());
+    }
+    if is_mount_point(target).map_err(during)? {
+        return Err(mount_point(target));
     }
     if !target.is_dir() {
         return Err(refused(format!("{shown} is not a directory")));

@@ -40,7 +40,7 @@ use crate::doctor::DoctorError;
 use crate::doctor::report::Finding;
 use crate::manifest::write_file;
 use crate::recover::FORMAT;
-use directory::Workplace;
+use directory::StagingDirectory;
 use record::Record;
 use std::io;
 use std::path::Path;
@@ -73,7 +73,7 @@ pub enum BackupError {
     #[error("{0}")]
     Refused(String),
     /// Something in the source is damaged.
-    #[error("{} of the store cannot be backed up as they should be: {}", count(.0), told(.0))]
+    #[error("a part of the store is damaged: {}", describe(.0))]
     Damaged(Vec<Finding>),
     /// The target's disk has no room left.
     #[error("the disk of {0} is full: make room, or choose a directory on another disk")]
@@ -111,11 +111,7 @@ impl From<DoctorError> for BackupError {
     }
 }
 
-fn count(findings: &[Finding]) -> String {
-    if findings.len() == 1 { "1 part".into() } else { format!("{} parts", findings.len()) }
-}
-
-fn told(findings: &[Finding]) -> String {
+fn describe(findings: &[Finding]) -> String {
     let told: Vec<String> =
         findings.iter().map(|finding| format!("{}: {}", finding.place(), finding.what)).collect();
     told.join("; ")
@@ -133,17 +129,21 @@ pub fn run(
     now: u64,
     progress: &mut Progress<'_>,
 ) -> Result<Outcome, BackupError> {
-    let workplace = Workplace::prepare(target, source.directory().as_deref())?;
-    let previous = workplace.previous()?;
-    let made = RealDisk::existing(workplace.partial())
-        .map_err(|error| BackupError::target(&workplace.shown(), error))
+    let staging = StagingDirectory::prepare(target, source.directory().as_deref())?;
+    let previous = staging.previous()?;
+    let made = RealDisk::existing(staging.partial())
+        .map_err(|error| BackupError::target(&staging.shown(), error))
         .and_then(|disk| copy_from(source, previous.as_ref(), &disk, options, now, progress));
-    match made {
-        Ok(outcome) => workplace.finish().map(|()| Outcome { directory: workplace.shown(), ..outcome }),
+    let finished = made.and_then(|outcome| staging.finish().map(|()| outcome));
+    match finished {
+        Ok(outcome) => Ok(Outcome { directory: staging.shown(), ..outcome }),
         Err(error) => {
             // Room for others; the next run removes what is left.
-            workplace.discard();
-            Err(error)
+            staging.discard();
+            match error {
+                BackupError::Full(_) => Err(BackupError::Full(staging.shown())),
+                error => Err(error),
+            }
         }
     }
 }

@@ -23,14 +23,14 @@ struct Head {
 }
 
 /// See the module.
-pub struct HeldFiles {
+pub struct FileLease {
     pub directory: PathBuf,
     pub manifest: Vec<u8>,
     pub end: LogEnd,
     answer: Response,
 }
 
-impl HeldFiles {
+impl FileLease {
     /// Asks the hub.
     pub async fn of(hub: &HttpHub) -> Result<Self> {
         let answer = hub.post_stream("/backup").await;

@@ -76,6 +76,27 @@ fn everything_acknowledged_before_a_backup_is_in_it_whatever_is_written_and_clea
     );
 }
 
+#[test]
+fn a_copy_without_its_pin_is_right_or_names_what_is_gone() {
+    let rounds = 60;
+    let named = in_parallel(0..rounds, |seed| {
+        let mut world = world(seed);
+        let PinnedFiles { directory, manifest, end, guard } = pin(&world);
+        let model = world.model.clone();
+        // As when the hub dies, or its disk gets full.
+        drop(guard);
+        world.work(60)?;
+        let pinned = PinnedFiles { directory, manifest, end, guard: Box::new(()) };
+        let target = SimDisk::new(seed);
+        match copy(&world, &pinned, &target) {
+            Ok(_) => world.on_copy(target, model).reopen(End::Death).map(|()| 0),
+            Err(BackupError::Damaged(_) | BackupError::Refused(_)) => Ok(1),
+            Err(error) => Err(error.to_string()),
+        }
+    });
+    assert!(named > rounds / 4, "{named} of {rounds} copies have missed files");
+}
+
 /// A power loss after the backup takes nothing of it, relaxed events included.
 fn same_events(model: &Model, other: &World) -> Result<(), String> {
     for (topic, log) in &model.topics {
