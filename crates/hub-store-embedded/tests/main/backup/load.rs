@@ -40,7 +40,7 @@ async fn publish(store: &EmbeddedStore, me: u64, known: &Known) {
         number += 1;
         let key = format!("k{}", number % 5);
         let mut state = draft("state", number + 500_000, Some(&key));
-        state.set_relaxed(number % 3 == 0);
+        state.set_relaxed(number.is_multiple_of(3));
         let events: Vec<Draft> = vec![draft(&kept, number, None), state];
         let mut records = Vec::new();
         let settled = known.acknowledged.lock().last(&topic("kept-0"));
