@@ -757,11 +757,13 @@ impl Bus {
     }
 
     /// Holds the store's files in place while they are copied; `None` for a store without files of its own. Everything that was
-    /// acknowledged before the call is in them.
+    /// acknowledged before the call is in them, and every ack.
     ///
     /// # Errors
-    /// `unavailable`, if the store cannot say at present where its log ends.
+    /// `unavailable`, if acks cannot be saved, or if the store cannot say at present where its log ends.
     pub async fn pin_files(&self) -> Result<Option<PinnedFiles>> {
+        // A saved ack is in the log; one that waits to be saved would be missing in the copy.
+        self.flush().await?;
         self.engine().store.pin_files().await.map_err(refused)
     }
 

@@ -5,7 +5,8 @@
 use crate::ledger::{Ledger, draft, group, group_record, served, topic};
 use crate::tools::{Rng, setting};
 use hub_core::store::{Appended, CleanPolicy, Commit, EventStore, Progress, Record};
-use hub_proto::Draft;
+use hub_core::{Bus, Position};
+use hub_proto::{Draft, Payload};
 use hub_store_embedded::backup::{self, BackupOptions, Source};
 use hub_store_embedded::disk::RealDisk;
 use hub_store_embedded::{EmbeddedStore, Options};
@@ -169,4 +170,25 @@ fn a_backup_under_load_has_everything_acknowledged_before_it() {
     for seed in from..from + rounds {
         runtime.block_on(round(seed));
     }
+}
+
+#[tokio::test]
+async fn an_ack_that_the_hub_has_not_saved_yet_is_in_a_backup() {
+    let place = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(place.path().join("data"), options()).unwrap();
+    let bus = Bus::builder(store).open().await.unwrap();
+    let mut workers = bus.subscribe("orders").group("workers").from(Position::Earliest).open().await.unwrap();
+    for number in 1..=20 {
+        bus.publish("orders", Payload::of(&number).unwrap()).await.unwrap();
+        workers.recv().await.unwrap().ack().unwrap();
+    }
+    let pinned = bus.pin_files().await.unwrap().unwrap();
+    let disk = RealDisk::read_only(&pinned.directory).unwrap();
+    let source = Source::pinned(&disk, &pinned.manifest, pinned.end).unwrap();
+    let copy = place.path().join("backup");
+    backup::run(&source, &copy, BackupOptions::default(), 1, &mut |_, _, _, _| {}).unwrap();
+    let image = EmbeddedStore::open(&copy, options()).unwrap().load().await.unwrap();
+    let workers = image.groups.iter().find(|stored| stored.record.name == group("workers")).unwrap();
+    assert_eq!(workers.state.floor, 20);
+    bus.stop().await.unwrap();
 }
