@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use hub_client::Connection;
 use hub_server::auth::Secret;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a hub has to answer the connection.
@@ -70,6 +70,11 @@ impl Target {
 }
 
 impl TokenFor {
+    /// The data directory of the hub.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
     /// The token for a hub at `host`; `shown` names the hub in errors.
     pub fn find(&self, host: &str, shown: &str) -> Result<String> {
         if let Some(token) = self.token.as_ref().map(Secret::expose).filter(|token| !token.is_empty()) {

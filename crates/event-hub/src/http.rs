@@ -8,6 +8,7 @@ use reqwest::{Method, Response, Url};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long a hub has to answer a request: longer than it waits for its store.
@@ -28,6 +29,13 @@ pub struct HttpTarget {
     token: TokenFor,
 }
 
+impl HttpTarget {
+    /// The data directory of the hub.
+    pub fn data(&self) -> &Path {
+        self.token.data()
+    }
+}
+
 /// A request that the hub refused.
 #[derive(Debug)]
 pub struct Refusal {
@@ -46,6 +54,11 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+/// Whether the hub answered and refused the request.
+pub fn is_refusal(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refusal>().is_some()
+}
 
 /// Whether the hub answered with this status.
 pub fn has_status(error: &anyhow::Error, status: u16) -> bool {
@@ -152,6 +165,11 @@ impl HttpHub {
     /// An answer that may take as long as it takes, if only it goes on.
     pub async fn stream(&self, path: &str, query: &[(&str, &str)]) -> Result<Response> {
         self.send(Method::GET, path, query, None, None).await
+    }
+
+    /// The same for a request that asks the hub to do something as long as the answer is read.
+    pub async fn post_stream(&self, path: &str) -> Result<Response> {
+        self.send(Method::POST, path, &[], None, None).await
     }
 
     async fn ask(

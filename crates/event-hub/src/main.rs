@@ -77,6 +77,7 @@ enum Command {
     Event(commands::event::Command),
     Revoke(commands::revoke::Args),
     Top(commands::top::Args),
+    Backup(commands::backup::Args),
     Doctor(commands::doctor::Args),
     #[command(subcommand)]
     Store(commands::store::Command),
@@ -105,6 +106,7 @@ fn main() -> ExitCode {
         Command::Event(command) => exit::of(commands::event::run(&command)),
         Command::Revoke(args) => exit::of(commands::revoke::run(&args)),
         Command::Top(args) => exit::of(commands::top::run(&args)),
+        Command::Backup(args) => exit::of(commands::backup::run(&args)),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Store(command) => commands::store::run(&command),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),

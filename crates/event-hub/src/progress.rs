@@ -63,6 +63,18 @@ impl Progress {
         }
     }
 
+    /// Shows how many bytes of the total are done, and of what.
+    pub fn set_bytes(&mut self, done: u64, what: &str) {
+        let Some(bar) = &self.bar else { return };
+        let now = Instant::now();
+        if now.duration_since(self.drawn) < REDRAW {
+            return;
+        }
+        self.drawn = now;
+        bar.set_position(done);
+        bar.set_message(format!("{what}  {}", bytes(done)));
+    }
+
     /// A line above the bar, or on standard error without one.
     pub fn note(&self, text: &str) {
         match &self.bar {

@@ -3,6 +3,8 @@
 
 #[path = "main/audit.rs"]
 mod audit;
+#[path = "main/backup.rs"]
+mod backup;
 #[path = "main/cli/mod.rs"]
 mod cli;
 #[path = "main/client/mod.rs"]

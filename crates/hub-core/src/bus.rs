@@ -23,7 +23,9 @@ use crate::position::{Cursor, Position, refused};
 use crate::publish::{Publish, Publishing};
 use crate::quota;
 use crate::store::memory::MemoryStore;
-use crate::store::{Bounds, Cleaned, EventStore, Health, HubId, HubInfo, ReadLimit, SubscriptionRecord};
+use crate::store::{
+    Bounds, Cleaned, EventStore, Health, HubId, HubInfo, PinnedFiles, ReadLimit, SubscriptionRecord,
+};
 use crate::subscribe::{Doomed, Subscribe, Target as SubscribeTarget, check_label, delete};
 use crate::supervise;
 use crate::system::{self, SystemTopic};
@@ -761,6 +763,17 @@ impl Bus {
         let mut health = self.engine().store.health();
         self.engine().supervisor.add_to(&mut health);
         health
+    }
+
+    /// Holds the store's files in place while they are copied; `None` for a store without files of its own. Everything that was
+    /// acknowledged before the call is in them, and every ack.
+    ///
+    /// # Errors
+    /// `unavailable`, if acks cannot be saved, or if the store cannot say at present where its log ends.
+    pub async fn pin_files(&self) -> Result<Option<PinnedFiles>> {
+        // A saved ack is in the log; one that waits to be saved would be missing in the copy.
+        self.flush().await?;
+        self.engine().store.pin_files().await.map_err(refused)
     }
 
     /// Comes when the bus cannot go on because its committer has panicked; a defect, and [`health`](Self::health) names it. What was

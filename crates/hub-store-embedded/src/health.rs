@@ -44,6 +44,12 @@ impl HealthBoard {
         }
     }
 
+    /// Whether commits fail because the disk is full.
+    pub fn is_full(&self) -> bool {
+        let board = self.0.lock();
+        board.failing.is_some() && board.is_full
+    }
+
     /// Sealing, preparing or cleaning fails, or does not any more.
     pub fn upkeep(&self, why: Option<String>) {
         let mut board = self.0.lock();

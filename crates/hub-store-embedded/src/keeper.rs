@@ -4,7 +4,7 @@
 use crate::disk::{DiskFile, Wait};
 use crate::format::header;
 use crate::index::SegmentIndex;
-use crate::manifest::{self, Copy, Manifest, STRIDE, write_file};
+use crate::manifest::{self, Manifest, STRIDE, write_file};
 use crate::options::Threads;
 use crate::reserve::{self, is_disk_full};
 use crate::rewrite::{self, Written};
@@ -54,6 +54,8 @@ enum Turn {
     More,
     /// Something failed, and is tried again.
     Failed,
+    /// Files are to be removed that a backup copies at present.
+    Pinned,
 }
 
 /// Takes jobs.
@@ -143,7 +145,7 @@ impl Keeper {
             let spare = self.shared.spare_index.lock().is_some();
             let job = match (turn, spare) {
                 (Turn::More, _) => jobs.recv_timeout(Duration::ZERO),
-                (Turn::Failed, _) => jobs.recv_timeout(RETRY),
+                (Turn::Failed | Turn::Pinned, _) => jobs.recv_timeout(RETRY),
                 (Turn::Done, true) => jobs.recv_timeout(SPARE),
                 (Turn::Done, false) => jobs.recv().map_err(Into::into),
             };
@@ -190,6 +192,7 @@ impl Keeper {
             .upkeep(result.as_ref().err().map(|error| format!("{} in {place}", explain(error))));
         match result {
             Ok(true) => Turn::More,
+            Ok(false) if !self.gone.is_empty() => Turn::Pinned,
             Ok(false) => Turn::Done,
             Err(_) => Turn::Failed,
         }
@@ -343,7 +346,7 @@ impl Keeper {
         if damaged == self.noted {
             return Ok(());
         }
-        let Some(mut manifest) = newest(&self.shared)? else { return Ok(()) };
+        let Some(mut manifest) = manifest::newest(&*self.shared.disk)? else { return Ok(()) };
         let mut news = false;
         for row in manifest.segments.iter_mut().filter(|row| damaged.contains(&row.id)) {
             news |= !std::mem::replace(&mut row.damaged, true);
@@ -370,7 +373,9 @@ impl Keeper {
 
     /// Removes what was replaced; what is left over when the process ends, the next start removes.
     fn remove_gone(&mut self) -> io::Result<()> {
-        if self.gone.is_empty() {
+        // On a full disk room for events is worth more than a backup, which names the files that it misses.
+        let is_pinned = self.shared.pins.any() && !self.shared.health.is_full();
+        if self.gone.is_empty() || is_pinned {
             return Ok(());
         }
         while let Some(segment) = self.gone.last() {
@@ -391,7 +396,7 @@ impl Keeper {
 
     /// Has the manifest know of a rewrite.
     fn write_down(&mut self, run: &[Arc<Segment>], written: &Written) -> io::Result<()> {
-        let newest = newest(&self.shared)?;
+        let newest = manifest::newest(&*self.shared.disk)?;
         let mut manifest = newest.ok_or_else(|| io::Error::other("no copy of the manifest can be read"))?;
         let among = |row: &manifest::Row| run.iter().any(|segment| segment.id == row.id);
         // A try that failed may have written one copy: then the new one is there already.
@@ -415,19 +420,6 @@ impl Keeper {
         manifest.next_kept = self.shared.next_kept.load(Relaxed);
         manifest.write(&*self.shared.disk)
     }
-}
-
-/// The newest manifest on disk.
-fn newest(shared: &Shared) -> io::Result<Option<Box<Manifest>>> {
-    let mut newest: Option<Box<Manifest>> = None;
-    for name in manifest::COPIES {
-        if let Copy::Good(copy) = manifest::read_copy(&*shared.disk, name)?
-            && newest.as_ref().is_none_or(|newest| newest.generation < copy.generation)
-        {
-            newest = Some(copy);
-        }
-    }
-    Ok(newest)
 }
 
 /// Writes the sidecar of a segment, and gives its index back, if that is in memory.

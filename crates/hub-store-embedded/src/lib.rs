@@ -42,9 +42,11 @@
 //! | `lookup` | reading |
 //! | `clean`, `rewrite` | what goes, and how its room comes back |
 //! | [`doctor`] | examining and repairing a directory that no hub uses |
+//! | [`backup`], `pins` | copying a directory, also while a hub uses it |
 //! | `keeper` | sealing, preparing, rewriting, beside the commits |
 //! | `panic_point` | a panic that tests ask for; not in releases |
 
+pub mod backup;
 mod catalog;
 mod clean;
 pub mod disk;
@@ -59,6 +61,7 @@ pub mod manifest;
 mod options;
 #[cfg(all(debug_assertions, feature = "testkit"))]
 mod panic_point;
+mod pins;
 mod pipeline;
 mod plan;
 mod quarantine;

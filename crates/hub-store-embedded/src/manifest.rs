@@ -223,3 +223,16 @@ pub fn read_copy(disk: &dyn Disk, name: &str) -> io::Result<Copy> {
         Err(error) => Copy::Bad(error.to_string()),
     })
 }
+
+/// The newest copy that can be read.
+pub fn newest(disk: &dyn Disk) -> io::Result<Option<Box<Manifest>>> {
+    let mut newest: Option<Box<Manifest>> = None;
+    for name in COPIES {
+        if let Copy::Good(copy) = read_copy(disk, name)?
+            && newest.as_ref().is_none_or(|newest| newest.generation < copy.generation)
+        {
+            newest = Some(copy);
+        }
+    }
+    Ok(newest)
+}

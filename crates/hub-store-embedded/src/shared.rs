@@ -8,6 +8,7 @@ use crate::health::HealthBoard;
 use crate::index::SegmentIndex;
 use crate::manifest::{Manifest, Row};
 use crate::options::Options;
+use crate::pins::Pins;
 use crate::rebuild;
 use crate::reserve;
 use crate::segment::{Index, Segment, SegmentId, Segments, Trouble};
@@ -51,6 +52,8 @@ pub struct Shared {
     pub next_kept: AtomicU64,
     /// The life of the machine we were opened in.
     pub boot: u64,
+    /// Backups that copy files at present.
+    pub pins: Arc<Pins>,
     /// The guard of the directory; taken at close.
     pub lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
@@ -141,6 +144,7 @@ impl Shared {
             has_reserve: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             next_kept: AtomicU64::new(1),
+            pins: Arc::default(),
             lock: Mutex::new(Some(lock)),
         }
     }

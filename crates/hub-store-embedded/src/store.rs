@@ -6,6 +6,7 @@ use crate::disk::{Disk, RealDisk, Wait};
 use crate::keeper::{Desk, Job};
 use crate::lookup::{self, Answer, Failed, told};
 use crate::options::{LARGEST_COMMIT, Options, Threads};
+use crate::pins;
 use crate::pipeline::{Help, Pipeline};
 use crate::plan::{Batch, LARGEST_SET, MAX_PAYLOAD};
 use crate::recover::{self, OpenError, Recovered};
@@ -17,7 +18,7 @@ use futures_core::future::BoxFuture;
 use hub_core::Millis;
 use hub_core::store::{
     Bounds, CleanPolicy, Cleaned, Commit, CommitHere, Committed, Deleted, DiskUsage, EventStore, Health,
-    Image, ReadLimit, StoreError, StoreResult, delete_by_cleaning,
+    Image, PinnedFiles, ReadLimit, StoreError, StoreResult, delete_by_cleaning,
 };
 use hub_proto::{Event, EventId, Key, TopicName};
 use parking_lot::Mutex;
@@ -411,6 +412,18 @@ impl EventStore for EmbeddedStore {
             live_bytes: topics.iter().map(|topic| topic.state.lock().bounds().bytes).sum(),
             free_bytes: self.shared.disk.free(),
             segments: segments.len() as u64,
+        })
+    }
+
+    fn pin_files(&self) -> BoxFuture<'_, StoreResult<Option<PinnedFiles>>> {
+        Box::pin(async move {
+            let shared = self.shared.clone();
+            let pin = move || pins::pin(&shared).map(Some);
+            if self.shared.options.threads == Threads::None {
+                return pin();
+            }
+            let pinned = tokio::task::spawn_blocking(pin).await;
+            pinned.unwrap_or_else(|error| Err(StoreError::Unavailable(format!("pinning broke off: {error}"))))
         })
     }
 

@@ -1,6 +1,8 @@
 //! The embedded store: the conformance suite, and what it does when the disk does not play along.
 #![allow(clippy::unwrap_used)]
 
+#[path = "main/backup/mod.rs"]
+mod backup;
 #[path = "main/commit_size.rs"]
 mod commit_size;
 #[path = "main/conformance.rs"]

@@ -1,5 +1,6 @@
 //! One module per command: its arguments, and what it does.
 
+pub mod backup;
 pub mod cluster;
 pub mod completions;
 pub mod config;

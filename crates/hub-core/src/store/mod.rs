@@ -3,6 +3,7 @@
 //! [`MemoryStore`](memory::MemoryStore) is the simplest that keeps every promise but durability; the conformance suite
 //! in [`testkit`](crate::testkit) checks them for each store.
 
+mod files;
 mod health;
 pub mod memory;
 mod record;
@@ -11,6 +12,7 @@ mod words;
 
 pub use crate::group::ranges::RangeSet;
 pub use crate::group::state::{GroupState, Progress, Tries};
+pub use files::{LogEnd, PinnedFiles};
 pub use health::{DiskUsage, Health};
 pub use hub_proto::Draft;
 pub use record::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
@@ -473,6 +475,13 @@ pub trait EventStore: Send + Sync + 'static {
     /// every topic, and never reads an event. A store that wraps another passes on what that one says.
     fn disk_usage(&self) -> Option<DiskUsage> {
         None
+    }
+
+    /// Holds the store's files in place, for a backup that copies them while the store is used; `None` for a store without files of
+    /// its own. Everything that was acknowledged before the call is in the files that are held. Commits do not wait for it. A store
+    /// that wraps another passes on what that one says.
+    fn pin_files(&self) -> BoxFuture<'_, StoreResult<Option<PinnedFiles>>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// What it has for several hubs that use it at once; `None` if it is for one only.

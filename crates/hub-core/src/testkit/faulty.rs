@@ -4,7 +4,7 @@ use super::faulty_shared::FaultyShared;
 use crate::Millis;
 use crate::store::{
     Appended, Bounds, CleanPolicy, Cleaned, Commit, Committed, Deleted, DiskUsage, EventStore, Health, Image,
-    ReadLimit, Record, SharedStore, StoreError, StoreResult,
+    PinnedFiles, ReadLimit, Record, SharedStore, StoreError, StoreResult,
 };
 use futures_core::future::BoxFuture;
 use hub_proto::{Event, EventId, Key, TopicName};
@@ -338,6 +338,10 @@ impl EventStore for FaultyStore {
 
     fn disk_usage(&self) -> Option<DiskUsage> {
         self.inner.disk_usage()
+    }
+
+    fn pin_files(&self) -> BoxFuture<'_, StoreResult<Option<PinnedFiles>>> {
+        self.inner.pin_files()
     }
 
     fn health(&self) -> Health {

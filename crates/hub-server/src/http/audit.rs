@@ -27,7 +27,7 @@ pub(super) struct About<'a> {
     pub topic: Option<&'a str>,
     pub group: Option<&'a str>,
     /// What an admin action is about, if that is no topic: `sub:NAME`, `jti:ID`, `outbox:NAME`, `list:LABEL`,
-    /// `push:NAME`.
+    /// `push:NAME`, `backup`.
     pub target: Option<&'a str>,
 }
 

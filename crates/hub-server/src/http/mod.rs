@@ -26,6 +26,7 @@
 //! | `/groups/detail` | `group_detail` |
 //! | `/hubs` | `hubs` |
 //! | `/quotas`, `/revoke` | `quotas`, `revoke` |
+//! | `/backup` | `backup` |
 //! | `/push` | `push` |
 //! | `/outbox`, `/outbox/retry` | `outbox` |
 //! | `/healthz`, `/readyz`, `/metrics` | `health`, `metrics` |
@@ -37,6 +38,7 @@
 mod api;
 mod audit;
 mod auth;
+mod backup;
 mod body;
 mod compression;
 mod cors;
@@ -131,6 +133,7 @@ impl Hub {
             .at(&api::HUBS, get(hubs::hubs))
             .at(&api::QUOTAS, get(quotas::quotas))
             .at(&api::REVOKE, post(revoke::revoke))
+            .at(&api::BACKUP, post(backup::backup))
             .at(&api::OUTBOX, get(outbox::outbox))
             .at(&api::OUTBOX_RETRY, post(outbox::retry))
             .at(&api::PUSH_LIST, get(push::list))

@@ -13,6 +13,7 @@ pub use real::RealDisk;
 
 use std::io;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Whether a read may wait for the disk.
@@ -50,6 +51,17 @@ pub trait Disk: Send + Sync + 'static {
 
     /// Makes every change of names durable.
     fn sync_names(&self) -> io::Result<()>;
+
+    /// Where a file is in the file system; `None` for a disk that is not in one.
+    fn path_of(&self, _name: &str) -> Option<PathBuf> {
+        None
+    }
+
+    /// Gives a file of the file system a second name here: both names lead to the same bytes. An error if the name is taken, or if
+    /// the disk cannot do it.
+    fn link(&self, _file: &Path, _name: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Bytes that can still be written, if that is known.
     fn free(&self) -> Option<u64> {

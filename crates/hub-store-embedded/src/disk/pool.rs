@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
@@ -122,6 +123,14 @@ impl Disk for FilePool {
 
     fn sync_names(&self) -> io::Result<()> {
         self.with_descriptor(|| self.disk.sync_names())
+    }
+
+    fn path_of(&self, name: &str) -> Option<PathBuf> {
+        self.disk.path_of(name)
+    }
+
+    fn link(&self, file: &Path, name: &str) -> io::Result<()> {
+        self.disk.link(file, name)
     }
 
     fn free(&self) -> Option<u64> {

@@ -151,6 +151,15 @@ impl Disk for RealDisk {
         sync_directory(&self.root)
     }
 
+    fn path_of(&self, name: &str) -> Option<PathBuf> {
+        Some(self.path(name))
+    }
+
+    fn link(&self, file: &Path, name: &str) -> io::Result<()> {
+        self.may_write()?;
+        fs::hard_link(file, self.make_parent(name)?)
+    }
+
     fn free(&self) -> Option<u64> {
         let about = rustix::fs::statvfs(&self.root).ok()?;
         // A file system without a size, as some network ones are, says nothing about its room.

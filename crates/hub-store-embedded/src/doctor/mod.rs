@@ -117,6 +117,15 @@ pub fn examine(disk: &dyn Disk, progress: &mut Progress<'_>) -> Result<Report, D
     examine::examine(disk, progress).map(|examination| examination.report)
 }
 
+/// The same for a copy that is being made; answers the number of the last commit, too.
+pub(crate) fn examine_copy(
+    disk: &dyn Disk,
+    progress: &mut Progress<'_>,
+) -> Result<(Report, u64), DoctorError> {
+    let examination = examine::examine(disk, progress)?;
+    Ok((examination.report, examination.last_commit))
+}
+
 /// Carries out repairs, one after the other, and examines again. `stamp` goes into the names of copies: when they were
 /// made.
 ///

@@ -103,7 +103,7 @@ const MAGIC: &[u8; 8] = b"EVHUBIDX";
 const VERSION: u32 = 1;
 
 /// Bytes of the header, its checksum included.
-const HEADER: usize = 148;
+pub(crate) const HEADER: usize = 148;
 /// Where the lengths and checksums of the sections are in it.
 const SECTIONS_AT: usize = 72;
 

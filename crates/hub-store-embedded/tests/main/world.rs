@@ -64,6 +64,22 @@ impl World {
         }
     }
 
+    /// A world on a copy of the directory, which has what `model` knows.
+    pub fn on_copy(&self, disk: SimDisk, model: Model) -> Self {
+        Self {
+            disk,
+            store: None,
+            model,
+            rng: self.rng.clone(),
+            options: self.options.clone(),
+            ids: IdGenerator::seeded(self.time),
+            time: self.time,
+            made: self.made,
+            faults: false,
+            refused: 0,
+        }
+    }
+
     pub fn store(&self) -> &EmbeddedStore {
         self.store.as_ref().unwrap()
     }
@@ -138,6 +154,20 @@ impl World {
                 self.reopen(End::Death)
             }
         }
+    }
+
+    /// Publishes, saves and cleans, in one life of the store.
+    pub fn work(&mut self, steps: u64) -> Verdict {
+        for _ in 0..steps {
+            self.time += self.rng.below(60);
+            match self.rng.below(90) {
+                0..60 => self.publish(),
+                60..70 => self.resend(),
+                70..80 => self.save(),
+                _ => self.clean(),
+            }?;
+        }
+        Ok(())
     }
 
     pub fn steps(&mut self, steps: u64) -> Verdict {

@@ -653,6 +653,29 @@ pub static REVOKE: Endpoint = post(
     Answer::json(revoked, r#"{"remembered":1,"revoked":1}"#),
 );
 
+fn pinned_files() -> Value {
+    object(&[
+        ("directory?", text()),
+        ("manifest?", text()),
+        ("segment?", count()),
+        ("nonce?", text()),
+        ("bytes?", count()),
+        ("commit?", count()),
+    ])
+}
+
+pub static BACKUP: Endpoint = Endpoint {
+    method: Verb::Post,
+    ..get(
+        "/backup",
+        "backup",
+        "Holds the files of the embedded store in place until the answer is ended, for `event-hub backup`.",
+        Needs::Right("admin"),
+        &[],
+        Answer { types: &[NDJSON], schema: pinned_files, example: "", others: &[] },
+    )
+};
+
 fn outboxes() -> Value {
     object(&[("outboxes", array(anything()))])
 }

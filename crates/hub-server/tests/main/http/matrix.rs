@@ -60,6 +60,7 @@ const ROWS: &[Row] = &[
     ("GET", "/quotas?subject=someone", "", AdminOfAny, 200),
     ("GET", "/quotas?all=1", "", AdminOfAny, 200),
     ("POST", "/revoke", r#"{"sub":"someone"}"#, AdminOfAll, 200),
+    ("POST", "/backup", "", AdminOfAll, 400),
     ("GET", "/outbox", "", AnyToken, 200),
     ("POST", "/outbox/retry", r#"{"outbox":"none"}"#, AdminOfAll, 404),
     ("GET", "/healthz", "", Nothing, 200),
