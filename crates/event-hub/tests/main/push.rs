@@ -2,7 +2,7 @@
 
 use crate::endpoint::Endpoint;
 use crate::hub::{Hub, Place};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::Duration;
