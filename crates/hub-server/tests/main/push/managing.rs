@@ -322,3 +322,12 @@ async fn a_hub_that_drains_does_not_wait_for_an_endpoint_that_hangs() {
     assert_eq!((group.members, group.floor, group.inflight), (0, 0, 0), "their leases are back");
     assert!(dead_letters(&world).await.is_empty(), "and count no failure");
 }
+
+#[tokio::test]
+async fn a_filter_that_is_no_object_is_refused() {
+    let world = pushing_world().await;
+    for filter in [json!([null, null]), json!([["vip"], "k"]), json!("vip"), json!(null)] {
+        let got = put_as(&world, STATIC, "crm", &definition(PUBLIC, &json!({"filter": filter}))).await;
+        assert_eq!(got.refusal(), (400, "bad_request"), "{filter}");
+    }
+}
