@@ -2,7 +2,7 @@
 
 use super::components::COMPONENTS;
 use super::refusals;
-use super::schema::{group, id, integer, key, new_topic, one_of, text_of, topic, topic_or_pattern};
+use super::schema::{group, id, integer, key, new_topic, one_of, text, text_of, topic, topic_or_pattern};
 use super::{Content, Endpoint, Kind, Needs, Param};
 use serde_json::{Map, Value, json};
 
@@ -155,6 +155,7 @@ fn kind(kind: Kind) -> Value {
             schema["minLength"] = json!(1);
             schema
         }
+        Kind::AnyText => text(),
         Kind::Text => json!({"type": "string", "minLength": 1}),
         Kind::TextUpTo(most) => text_of(1, most),
         Kind::Number(least, most) => integer(least, most),

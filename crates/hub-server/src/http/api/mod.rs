@@ -134,6 +134,8 @@ pub(super) enum Kind {
     Id,
     /// An entity key.
     Key,
+    /// Any text, also an empty one.
+    AnyText,
     /// Any text that is not empty.
     Text,
     /// The same of at most so many bytes.

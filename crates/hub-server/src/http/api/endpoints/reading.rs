@@ -69,7 +69,7 @@ fn latest() -> Value {
 pub static LATEST_BY_KEY: Endpoint = Endpoint {
     headers: &[Param::new(
         "If-None-Match",
-        Kind::Text,
+        Kind::AnyText,
         "The `ETag` of an answer: 304 while the record is the newest.",
     )],
     answer: Answer {
