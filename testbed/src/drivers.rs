@@ -1,5 +1,5 @@
 //! The databases' own drivers for Python and Node (`pymongo` and `psycopg`, `mongodb` and `pg`), and packages for Python that
-//! read and write CloudEvents and verify webhooks (`cloudevents`, `standardwebhooks`).
+//! read and write CloudEvents, verify webhooks and test HTTP APIs (`cloudevents`, `standardwebhooks`, `schemathesis`).
 //!
 //! For tests that use a database, or the hub, as somebody else's program would. Versions and hashes are pinned in
 //! `testbed/drivers`; pip and npm get them by name into the cache, once. Nothing of a package is run on the way, and nothing
@@ -18,6 +18,7 @@ use crate::program::find_on_path;
 
 const REQUIREMENTS: &str = include_str!("../drivers/python/requirements.txt");
 const CLOUDEVENTS: &str = include_str!("../drivers/python/cloudevents.txt");
+const SCHEMATHESIS: &str = include_str!("../drivers/python/schemathesis.txt");
 const PACKAGE: &str = include_str!("../drivers/node/package.json");
 const PACKAGE_LOCK: &str = include_str!("../drivers/node/package-lock.json");
 /// How directories begin in which something is not finished.
@@ -32,6 +33,11 @@ pub fn python() -> Result<Option<PathBuf>> {
 /// The same with `cloudevents` and `standardwebhooks`.
 pub fn python_cloudevents() -> Result<Option<PathBuf>> {
     python_with("python-cloudevents", CLOUDEVENTS, "cloudevents.core, standardwebhooks")
+}
+
+/// The same with `schemathesis`.
+pub fn python_schemathesis() -> Result<Option<PathBuf>> {
+    python_with("python-schemathesis", SCHEMATHESIS, "schemathesis.cli")
 }
 
 fn python_with(name: &str, requirements: &str, modules: &str) -> Result<Option<PathBuf>> {
@@ -64,7 +70,8 @@ pub fn describe() -> Result<String> {
         None => format!("{name}: not on this machine"),
     };
     let cloudevents = said("Python for CloudEvents", python_cloudevents()?);
-    Ok([said("Python", python()?), cloudevents, said("Node", node()?)].join("\n"))
+    let schemathesis = said("Python for Schemathesis", python_schemathesis()?);
+    Ok([said("Python", python()?), cloudevents, schemathesis, said("Node", node()?)].join("\n"))
 }
 
 /// The directory for what `install` makes of the texts, by their hash: made if need be, all of it or nothing.

@@ -15,7 +15,7 @@ use crate::process::{self, Stream};
 use crate::rust_tests::RustTests;
 use crate::sim;
 use crate::steps::{Report, Steps};
-use crate::testbed::{self, MONGO, POSTGRES, PROMETHEUS};
+use crate::testbed::{self, MONGO, POSTGRES, PROMETHEUS, SCHEMATHESIS};
 use crate::workspace::Workspace;
 
 /// The help text.
@@ -28,7 +28,7 @@ fails does not stop the others. The last line says how many checks and tests pas
 only if none failed.
 
   --quick   a short simulation (200 seeds), no building of cargo-deny, no packages of npm or pip, no tests that
-            need MongoDB, PostgreSQL or Prometheus
+            need MongoDB, PostgreSQL, Prometheus or Schemathesis
   --full    a long simulation (20,000 seeds; without a flag 2,000), a hub that is killed 200 times (otherwise 5),
             10,000 rounds of power losses and failing disks (otherwise 300), and 10 of every way in which hubs on MongoDB
             can fail (otherwise 1 to 4); drainers that are killed 100 times (otherwise 4), and a million rows in each database
@@ -114,6 +114,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
             }
         });
         if is_there { with.push(service) } else { without.push(service) }
+    }
+    if effort == Effort::Quick {
+        without.push(&SCHEMATHESIS);
     }
     steps.run("drivers", || match effort {
         Effort::Quick => Ok(Report::skipped("--quick leaves out what needs them")),

@@ -31,6 +31,9 @@ pub const POSTGRES: Service =
 /// Prometheus.
 pub const PROMETHEUS: Service =
     Service { name: "Prometheus", word: "prometheus", module: "with_prometheus::", is_shared: false };
+/// Schemathesis, a package for Python: [`drivers`] gets it, and no server runs.
+pub const SCHEMATHESIS: Service =
+    Service { name: "Schemathesis", word: "schemathesis", module: "with_schemathesis::", is_shared: false };
 
 impl Service {
     /// Gets it, if the machine has none. The tests are built by now, and the program with them.

@@ -65,5 +65,7 @@ mod with_mongo;
 mod with_postgres;
 #[path = "main/with_prometheus/mod.rs"]
 mod with_prometheus;
+#[path = "main/with_schemathesis.rs"]
+mod with_schemathesis;
 #[path = "main/world.rs"]
 mod world;

@@ -1,7 +1,10 @@
 //! The options of a group: stored with it, shared by all its members.
 
 use hub_proto::{Error, Event, Result, limits};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
 
 /// Whether events of one key keep their order within a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,18 +18,50 @@ pub enum Ordering {
 }
 
 /// Which events a group wants; everything that is given must match. What does not match is settled.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Filter {
     /// Each of these is among the event's tags.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// The event has this key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The event has these headers with these values.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "pairs")]
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "pairs::serialize")]
     pub headers: Vec<(String, String)>,
+}
+
+impl<'de> Deserialize<'de> for Filter {
+    /// Takes an object only: a derived reader would take `[["vip"], "k"]` for a filter as well.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            #[serde(default, deserialize_with = "null_as_empty")]
+            tags: Vec<String>,
+            #[serde(default)]
+            key: Option<String>,
+            #[serde(default, deserialize_with = "pairs::deserialize")]
+            headers: Vec<(String, String)>,
+        }
+
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Filter;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a filter, which is an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Filter, A::Error> {
+                let Fields { tags, key, headers } = Fields::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Filter { tags, key, headers })
+            }
+        }
+
+        from.deserialize_map(Object)
+    }
 }
 
 /// In what a client sends, null counts as absent.
@@ -190,5 +225,21 @@ mod pairs {
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
         let pairs = Option::<BTreeMap<String, String>>::deserialize(from)?;
         Ok(pairs.unwrap_or_default().into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Filter;
+
+    #[test]
+    fn a_filter_is_an_object() {
+        let read = |json: &str| serde_json::from_str::<Filter>(json);
+        let vip = Filter { tags: vec!["vip".into()], key: Some("k".into()), ..Filter::default() };
+        assert_eq!(read(r#"{"tags":["vip"],"key":"k"}"#).ok(), Some(vip));
+        assert_eq!(read(r#"{"tags":null,"key":null,"headers":null}"#).ok(), Some(Filter::default()));
+        for bad in [r#"[["vip"],"k"]"#, "[]", "null", "\"vip\"", r#"{"tag":"vip"}"#, r#"{"tags":"vip"}"#] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
     }
 }

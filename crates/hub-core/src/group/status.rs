@@ -36,7 +36,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason there is.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NoMembers,
         Self::Paused,
         Self::WindowFull,
@@ -48,6 +48,7 @@ impl Reason {
         Self::RateLimited,
         Self::TakingOver,
         Self::Elsewhere,
+        Self::EndpointFailing,
     ];
 
     /// The word on the wire and in metrics.

@@ -28,6 +28,8 @@ mod lists;
 mod matrix;
 #[path = "http/openapi.rs"]
 mod openapi;
+#[path = "http/openapi_world.rs"]
+mod openapi_world;
 #[path = "http/publish.rs"]
 mod publish;
 #[path = "http/refused.rs"]
@@ -36,6 +38,8 @@ mod refused;
 mod replay;
 #[path = "http/rights.rs"]
 mod rights;
+#[path = "http/schema.rs"]
+mod schema;
 #[path = "http/sse.rs"]
 mod sse;
 #[path = "http/stats.rs"]

@@ -7,7 +7,7 @@ mod answers;
 #[path = "push/away.rs"]
 mod away;
 #[path = "push/endpoint.rs"]
-mod endpoint;
+pub mod endpoint;
 #[path = "push/hubs.rs"]
 mod hubs;
 #[path = "push/managing.rs"]

@@ -1,28 +1,15 @@
 //! `GET /openapi.json`: the endpoints as an OpenAPI 3.1 document.
 
-use super::schema::{array, count, object, text};
-use super::{Endpoint, Kind, Needs, Param};
+use super::components::COMPONENTS;
+use super::refusals;
+use super::schema::{group, id, integer, key, new_topic, one_of, text, text_of, topic, topic_or_pattern};
+use super::{Content, Endpoint, Kind, Needs, Param};
 use serde_json::{Map, Value, json};
 
-/// Refusals and when they come.
-const REFUSALS: &[(u16, &str)] = &[
-    (400, "The request is wrong; the text names what, and what is allowed."),
-    (401, "No token, or one that is not valid."),
-    (403, "The token does not allow this."),
-    (404, "There is no such thing."),
-    (405, "The path does not take this method."),
-    (408, "The body was not complete in time."),
-    (409, "Something else is there already."),
-    (413, "The body or the payload is too large."),
-    (415, "The content type is not supported."),
-    (422, "The body is understood, and cannot be carried out."),
-    (426, "The path is for WebSockets."),
-    (429, "Too many requests; `Retry-After` has the seconds to wait."),
-    (503, "The store does not answer, or the hub stops. Sending again is safe."),
-];
-/// Refusals that every request with a token may get, and every request with a body.
-const OF_ALL: &[u16] = &[400, 429, 503];
-const OF_TOKENS: &[u16] = &[401, 403];
+/// Refusals that every request may get, every request whose parameters are read, every one with a token, and every one with a body.
+const OF_ALL: &[u16] = &[431, 503];
+const OF_PARAMS: &[u16] = &[400];
+const OF_TOKENS: &[u16] = &[401, 403, 429];
 const OF_BODIES: &[u16] = &[408, 413];
 
 /// The document.
@@ -33,6 +20,8 @@ pub(super) fn openapi(endpoints: &[&Endpoint]) -> Value {
         path[endpoint.method.as_str()] = operation(endpoint);
     }
     let scheme = json!({"type": "http", "scheme": "bearer", "bearerFormat": "JWT"});
+    let schemas: Map<String, Value> =
+        COMPONENTS.iter().map(|(name, schema)| ((*name).to_owned(), schema())).collect();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -46,53 +35,63 @@ pub(super) fn openapi(endpoints: &[&Endpoint]) -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {"token": scheme},
-            "schemas": {"Error": error(), "Event": event()},
+            "schemas": schemas,
+            "responses": refusals::responses(),
         },
     })
 }
 
 fn operation(endpoint: &Endpoint) -> Value {
-    let Endpoint { name, summary, needs, params, body, answer, refusals, .. } = endpoint;
+    let Endpoint { name, summary, needs, body, answer, .. } = endpoint;
     let mut operation = json!({"operationId": name, "summary": summary, "description": description(*needs)});
-    if *needs == Needs::Nothing {
-        operation["security"] = json!([]);
+    match needs {
+        Needs::Nothing | Needs::TokenOnSocket => operation["security"] = json!([]),
+        Needs::TokenBeyondLoopback => operation["security"] = json!([{"token": []}, {}]),
+        Needs::Token | Needs::Right(_) => {}
     }
-    if *needs == Needs::TokenBeyondLoopback {
-        operation["security"] = json!([{"token": []}, {}]);
-    }
-    let params: Vec<Value> = params.iter().map(|param| parameter(param, endpoint.path)).collect();
+    let params = endpoint.params.iter().map(|param| parameter(param, place(param, endpoint.path)));
+    let headers = endpoint.headers.iter().map(|param| parameter(param, "header"));
+    let params: Vec<Value> = params.chain(headers).collect();
     if !params.is_empty() {
         operation["parameters"] = params.into();
     }
     if let Some(body) = body {
-        operation["requestBody"] =
-            json!({"required": true, "content": content(body.types, &(body.schema)(), body.example)});
+        operation["requestBody"] = json!({"required": body.is_required, "content": content(body.content)});
     }
-    let good = json!({
-        "description": "Done.",
-        "content": content(answer.types, &(answer.schema)(), answer.example),
-    });
-    let mut answers = Map::from_iter([("200".to_owned(), good)]);
-    for (status, about) in answer.others {
-        answers.insert(status.to_string(), json!({"description": about}));
+    let mut answers = Map::new();
+    if !answer.content.is_empty() {
+        let good = json!({"description": "Done.", "content": content(answer.content)});
+        answers.insert("200".to_owned(), good);
     }
-    let of_tokens: &[u16] = if *needs == Needs::Nothing { &[] } else { OF_TOKENS };
-    let of_bodies: &[u16] = if body.is_some() { OF_BODIES } else { &[] };
-    for status in [OF_ALL, of_tokens, of_bodies, refusals].concat() {
-        let about =
-            REFUSALS.iter().find(|(known, _)| *known == status).map_or("Refused.", |(_, about)| about);
-        let refused = json!({"schema": {"$ref": "#/components/schemas/Error"}});
-        answers
-            .entry(status.to_string())
-            .or_insert_with(|| json!({"description": about, "content": {"application/json": refused}}));
+    for (status, about, kinds) in answer.others {
+        let mut other = json!({"description": about});
+        if !kinds.is_empty() {
+            other["content"] = content(kinds);
+        }
+        answers.insert(status.to_string(), other);
+    }
+    for status in refused_with(endpoint) {
+        answers.entry(status.to_string()).or_insert_with(|| refusals::reference(status));
     }
     operation["responses"] = answers.into();
     operation
 }
 
+/// The statuses of the refusals that an endpoint can give.
+fn refused_with(endpoint: &Endpoint) -> Vec<u16> {
+    let of_needs = match endpoint.needs {
+        Needs::Nothing => OF_PARAMS.to_vec(),
+        Needs::TokenOnSocket => Vec::new(),
+        Needs::TokenBeyondLoopback | Needs::Token | Needs::Right(_) => [OF_PARAMS, OF_TOKENS].concat(),
+    };
+    let of_bodies: &[u16] = if endpoint.body.is_some() { OF_BODIES } else { &[] };
+    [&of_needs, OF_ALL, of_bodies, endpoint.refusals].concat()
+}
+
 fn description(needs: Needs) -> String {
     match needs {
         Needs::Nothing => "Open to anybody.".into(),
+        Needs::TokenOnSocket => "Open to anybody: the token follows in the first message.".into(),
         Needs::TokenBeyondLoopback => {
             "Open on a hub that listens on loopback only; otherwise any token.".into()
         }
@@ -101,75 +100,66 @@ fn description(needs: Needs) -> String {
     }
 }
 
-fn content(types: &[&str], schema: &Value, example: &str) -> Value {
-    let of = |kind: &str| {
-        let is_json = kind == "application/json";
-        let example = match serde_json::from_str::<Value>(example) {
-            Ok(example) if is_json => example,
-            _ => json!(example),
+fn content(kinds: &[Content]) -> Value {
+    let of = |Content { kind, schema, items, examples }: &Content| {
+        let example = |(name, text): &(&str, &str)| {
+            let value = serde_json::from_str(text).ok().filter(|_| is_json(kind));
+            ((*name).to_owned(), json!({"value": value.unwrap_or_else(|| json!(text))}))
         };
-        let schema = if is_json { schema.clone() } else { text() };
-        if example == json!("") {
-            json!({"schema": schema})
-        } else {
-            json!({"schema": schema, "example": example})
+        let mut media = json!({"schema": schema()});
+        if let Some(items) = items {
+            // OpenAPI 3.2 calls it `itemSchema`; 3.1 has no word for it.
+            media["x-itemSchema"] = items();
         }
+        if !examples.is_empty() {
+            media["examples"] = examples.iter().map(example).collect::<Map<_, _>>().into();
+        }
+        ((*kind).to_owned(), media)
     };
-    types.iter().map(|kind| ((*kind).to_owned(), of(kind))).collect::<Map<_, _>>().into()
+    kinds.iter().map(of).collect::<Map<_, _>>().into()
 }
 
-fn parameter(param: &Param, path: &str) -> Value {
-    let is_in_path = path.contains(&format!("{{{}}}", param.name));
-    json!({
+/// Whether a content type is one of JSON.
+fn is_json(kind: &str) -> bool {
+    kind == "application/json" || kind.ends_with("+json")
+}
+
+fn place(param: &Param, path: &str) -> &'static str {
+    if path.contains(&format!("{{{}}}", param.name)) { "path" } else { "query" }
+}
+
+fn parameter(param: &Param, place: &str) -> Value {
+    let mut parameter = json!({
         "name": param.name,
-        "in": if is_in_path { "path" } else { "query" },
-        "required": param.is_required || is_in_path,
+        "in": place,
+        "required": param.is_required || place == "path",
         "description": param.about,
         "schema": kind(param.kind),
-    })
+    });
+    if !param.example.is_empty() {
+        parameter["example"] = json!(param.example);
+    }
+    parameter
 }
 
 fn kind(kind: Kind) -> Value {
-    const NAME: &str = "^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$";
     match kind {
-        Kind::Topic => {
-            json!({"type": "string", "pattern": NAME, "minLength": 1, "maxLength": 200, "example": "orders.created"})
+        Kind::NewTopic => new_topic(),
+        Kind::Topic => topic(),
+        Kind::TopicOrPattern => topic_or_pattern(),
+        Kind::Group => group(),
+        Kind::Id => id(),
+        // A parameter that is empty is refused.
+        Kind::Key => {
+            let mut schema = key();
+            schema["minLength"] = json!(1);
+            schema
         }
-        Kind::TopicOrPattern => json!({
-            "type": "string", "pattern": "^[A-Za-z0-9_*-]+(\\.[A-Za-z0-9_*-]+)*$", "minLength": 1, "maxLength": 200,
-        }),
-        Kind::Group => {
-            json!({"type": "string", "pattern": "^[A-Za-z0-9_.-]+$", "minLength": 1, "maxLength": 200, "example": "billing"})
-        }
-        Kind::Id => json!({"type": "string", "format": "uuid"}),
-        Kind::Key => json!({"type": "string", "minLength": 1, "maxLength": 512}),
+        Kind::AnyText => text(),
         Kind::Text => json!({"type": "string", "minLength": 1}),
-        Kind::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
-        Kind::Flag => json!({"type": "string", "enum": ["0", "1"]}),
-        Kind::OneOf(words) => json!({"type": "string", "enum": words}),
+        Kind::TextUpTo(most) => text_of(1, most),
+        Kind::Number(least, most) => integer(least, most),
+        Kind::Flag => one_of(&["0", "1"]),
+        Kind::OneOf(words) => one_of(words),
     }
-}
-
-/// A refusal.
-fn error() -> Value {
-    let mut schema =
-        object(&[("error", text()), ("code", text()), ("id?", json!({"type": "string", "format": "uuid"}))]);
-    schema["example"] = json!({"error": "parameter topic is missing", "code": "bad_request"});
-    schema
-}
-
-/// An event, as it is stored.
-fn event() -> Value {
-    object(&[
-        ("id", json!({"type": "string", "format": "uuid"})),
-        ("seq", count()),
-        ("ts", count()),
-        ("topic", text()),
-        ("key?", text()),
-        ("sid?", text()),
-        ("headers?", json!({"type": "object", "additionalProperties": text()})),
-        ("payload", json!({})),
-        ("caused_by?", array(json!({"type": "string", "format": "uuid"}))),
-        ("tags?", array(text())),
-    ])
 }

@@ -1,8 +1,18 @@
 //! The HTTP API as data: every endpoint with its parameters, body and answers. The router and `/openapi.json` are made from the same
 //! descriptions, and the tests send requests for each of them: no path is undocumented, and none is documented that is not there.
+//!
+//! | to know about | look at |
+//! | --- | --- |
+//! | every endpoint | `endpoints` |
+//! | schemas with a name | `components` |
+//! | the parts of schemas | `schema` |
+//! | refusals | `refusals` |
+//! | how the document is written | `document` |
 
+mod components;
 mod document;
 mod endpoints;
+mod refusals;
 mod schema;
 
 pub(super) use endpoints::*;
@@ -27,11 +37,21 @@ pub(super) struct Endpoint {
     /// What it does, as a sentence.
     pub summary: &'static str,
     pub needs: Needs,
+    /// Those of the path and of the query.
     pub params: &'static [Param],
+    /// Those that are headers.
+    pub headers: &'static [Param],
     pub body: Option<Body>,
     pub answer: Answer,
     /// Statuses of refusals that not every endpoint has.
     pub refusals: &'static [u16],
+}
+
+impl Endpoint {
+    /// The same with further statuses of refusals.
+    const fn refusing(self, refusals: &'static [u16]) -> Self {
+        Self { refusals, ..self }
+    }
 }
 
 /// The method of a request.
@@ -60,6 +80,8 @@ impl Verb {
 pub(super) enum Needs {
     /// Anybody.
     Nothing,
+    /// Anybody; the token follows on the WebSocket.
+    TokenOnSocket,
     /// A token, unless the hub listens on loopback only.
     TokenBeyondLoopback,
     /// Any token.
@@ -76,23 +98,32 @@ pub(super) struct Param {
     pub is_required: bool,
     /// What it means.
     pub about: &'static str,
+    /// A value that it may have; none if it is empty.
+    pub example: &'static str,
 }
 
 impl Param {
     /// One that may be left out.
     pub const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
-        Self { name, kind, is_required: false, about }
+        Self { name, kind, is_required: false, about, example: "" }
     }
 
     /// One that has to be there.
-    pub const fn required(name: &'static str, kind: Kind, about: &'static str) -> Self {
-        Self { name, kind, is_required: true, about }
+    pub const fn required(
+        name: &'static str,
+        kind: Kind,
+        about: &'static str,
+        example: &'static str,
+    ) -> Self {
+        Self { name, kind, is_required: true, about, example }
     }
 }
 
 /// What a parameter may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
+    /// The name of a topic that can be published to.
+    NewTopic,
     /// The name of a topic.
     Topic,
     /// The name of a topic, or a pattern.
@@ -103,8 +134,12 @@ pub(super) enum Kind {
     Id,
     /// An entity key.
     Key,
+    /// Any text, also an empty one.
+    AnyText,
     /// Any text that is not empty.
     Text,
+    /// The same of at most so many bytes.
+    TextUpTo(usize),
     /// A whole number within bounds.
     Number(u64, u64),
     /// `1` or `0`.
@@ -118,13 +153,19 @@ mod params {
     use super::{Kind, Param};
     use hub_proto::limits;
 
-    pub const TOPIC: Param = Param::required("topic", Kind::Topic, "The topic.");
-    pub const GROUP: Param = Param::required("group", Kind::Group, "The group.");
+    pub const TOPIC: Param = Param::required("topic", Kind::Topic, "The topic.", "orders.created");
+    pub const GROUP: Param = Param::required("group", Kind::Group, "The group.", "billing");
     pub const AFTER: Param = Param::new("after", Kind::Text, "`next` of the page before.");
     pub const LIMIT: Param = Param::new(
         "limit",
         Kind::Number(1, limits::SCAN_MAX as u64),
         "How many entries; 1,000 unless given.",
+    );
+    /// Of lists whose entries are larger.
+    pub const FEWER: Param = Param::new(
+        "limit",
+        Kind::Number(1, limits::BATCH_EVENTS as u64),
+        "How many entries; 100 unless given.",
     );
     pub const AFTER_SEQ: Param =
         Param::new("afterSeq", Kind::Number(0, u64::MAX), "Only events behind this seq.");
@@ -140,34 +181,60 @@ mod params {
     );
 }
 
-/// The body of a request.
-pub(super) struct Body {
-    /// Its content types, the usual one first.
-    pub types: &'static [&'static str],
+/// A body or an answer in one content type.
+pub(super) struct Content {
+    /// The content type, without its parameters.
+    pub kind: &'static str,
     pub schema: Schema,
-    pub example: &'static str,
+    /// Of a text that carries JSON values, one per line or message: their schema.
+    pub items: Option<Schema>,
+    /// By name: JSON for the content types of JSON, the text itself for others.
+    pub examples: Examples,
 }
 
-impl Body {
-    /// A body of JSON.
-    pub const fn json(schema: Schema, example: &'static str) -> Self {
-        Self { types: &["application/json"], schema, example }
+/// Examples by name.
+pub(super) type Examples = &'static [(&'static str, &'static str)];
+
+impl Content {
+    /// JSON.
+    pub const fn json(schema: Schema, examples: Examples) -> Self {
+        Self::json_as("application/json", schema, examples)
     }
+
+    /// JSON under another content type.
+    pub const fn json_as(kind: &'static str, schema: Schema, examples: Examples) -> Self {
+        Self { kind, schema, items: None, examples }
+    }
+
+    /// Text.
+    pub const fn text(kind: &'static str, examples: Examples) -> Self {
+        Self { kind, schema: schema::text, items: None, examples }
+    }
+
+    /// Text that carries JSON values.
+    pub const fn stream(kind: &'static str, items: Schema, examples: Examples) -> Self {
+        Self { kind, schema: schema::text, items: Some(items), examples }
+    }
+}
+
+/// The body of a request.
+pub(super) struct Body {
+    pub is_required: bool,
+    /// By content type, the usual one first.
+    pub content: &'static [Content],
 }
 
 /// The answer to a request that is not refused.
 pub(super) struct Answer {
-    pub types: &'static [&'static str],
-    pub schema: Schema,
-    pub example: &'static str,
-    /// Further statuses that are no refusals, such as 304.
-    pub others: &'static [(u16, &'static str)],
+    /// By content type, the usual one first.
+    pub content: &'static [Content],
+    /// Further statuses that are no refusals in JSON, such as 304: when they come, and what they carry.
+    pub others: &'static [(u16, &'static str, &'static [Content])],
 }
 
 impl Answer {
-    /// One of JSON.
-    pub const fn json(schema: Schema, example: &'static str) -> Self {
-        Self { types: &["application/json"], schema, example, others: &[] }
+    pub const fn of(content: &'static [Content]) -> Self {
+        Self { content, others: &[] }
     }
 }
 

@@ -214,3 +214,16 @@ async fn a_store_that_is_away_is_503() {
     world.store.script(|_| None);
     assert_eq!(delete(&world, "t", STATIC).await.status, 200);
 }
+
+#[tokio::test]
+async fn groups_are_filtered_by_any_reason_that_a_group_can_have() {
+    let world = World::new().await;
+    world.fill("t", 1).await;
+    world.group("t", "g").await;
+    for reason in hub_core::Reason::ALL.map(hub_core::Reason::as_str).into_iter().chain(["endpoint_failing"])
+    {
+        let groups = world.get(&format!("/groups?reason={reason}")).await.ok();
+        let found = groups["groups"].as_array().unwrap().len();
+        assert_eq!(found, usize::from(reason == "no_members"), "{reason}: {groups}");
+    }
+}

@@ -352,3 +352,12 @@ async fn an_endpoint_whose_group_was_deleted_has_nothing_in_flight() {
     let shown = in_state(&world, "crm", "trouble").await;
     assert_eq!(shown["inflight"], 0, "{shown}");
 }
+
+#[tokio::test]
+async fn a_filter_that_is_no_object_is_refused() {
+    let world = pushing_world().await;
+    for filter in [json!([null, null]), json!([["vip"], "k"]), json!("vip"), json!(null)] {
+        let got = put_as(&world, STATIC, "crm", &definition(PUBLIC, &json!({"filter": filter}))).await;
+        assert_eq!(got.refusal(), (400, "bad_request"), "{filter}");
+    }
+}
