@@ -70,8 +70,8 @@ impl Filled {
         let members = runtime.block_on(join(&hub));
         let filled = Self { place, hub, _members: members, _runtime: runtime };
         filled.post("groups/seek", &json!({"topic": "orders.created", "group": "billing", "to": "earliest"}));
-        filled.until("push/crm", Method::PUT, &push(), |shown| shown["name"] == "crm");
-        filled.until("outbox", Method::GET, &json!(null), |shown| shown["outboxes"][0]["parked"] == 1);
+        filled.ask(Method::PUT, "push/crm", &push());
+        filled.until("outbox", |shown| shown["outboxes"][0]["parked"] == 1);
         filled
     }
 
@@ -87,10 +87,10 @@ impl Filled {
     }
 
     /// Asks until the answer is as it should be.
-    fn until(&self, path: &str, method: Method, body: &Value, holds: impl Fn(&Value) -> bool) -> Value {
+    fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let shown = self.ask(method.clone(), path, body);
+            let shown = self.ask(Method::GET, path, &json!(null));
             if holds(&shown) {
                 return shown;
             }
@@ -101,7 +101,7 @@ impl Filled {
 
     /// Values of parameters that lead to something.
     fn examples(&self) -> Value {
-        let letters = self.until("dlq", Method::GET, &json!(null), |shown| shown["letters"][0].is_object());
+        let letters = self.until("dlq", |shown| shown["letters"][0].is_object());
         let letter = &letters["letters"][0]["id"];
         // So slow that it runs until it is cancelled.
         let job = self.post("dlq/replay", &json!({"topic": "orders.created", "rate": 1, "round": 2}));

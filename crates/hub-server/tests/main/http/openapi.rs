@@ -214,12 +214,7 @@ fn the_checker_finds_what_does_not_fit() {
         },
         "Names": {"type": "object", "additionalProperties": {"type": "string"}},
     }}});
-    let schemas = Schemas(&document);
-    let check = |schema: Value, value: Value| {
-        let schema: &'static Value = Box::leak(Box::new(schema));
-        let document: &'static Value = Box::leak(Box::new(schemas.0.clone()));
-        Schemas(document).check(schema, &value, "here")
-    };
+    let check = |schema: Value, value: Value| Schemas(&document).check(&schema, &value, "here");
     let point = || json!({"$ref": "#/components/schemas/Point"});
     let found = check(point(), json!({"x": 1, "tags": ["a"]})).unwrap();
     assert_eq!(found.into_iter().collect::<Vec<_>>(), ["Point.tags", "Point.tags[]", "Point.x"]);
@@ -630,4 +625,18 @@ async fn answers_of_other_worlds_are_as_the_document_says() {
         NOT_MET.iter().filter(|(_, by)| *by == OTHER_WORLDS).map(|(place, _)| *place).collect();
     let missing: Vec<&&str> = expected.iter().filter(|place| !met.contains(**place)).collect();
     assert!(missing.is_empty(), "not met: {missing:?}");
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused_as_the_document_says() {
+    let node = Cluster::new().node().await;
+    let url = format!("http://{}/topics?q={}", node.ops, "x".repeat(60 << 10));
+    let answer = reqwest::Client::new().get(url).bearer_auth(STATIC).send().await.unwrap();
+    assert_eq!((answer.status().as_u16(), answer.text().await.unwrap().as_str()), (431, ""));
+    let world = World::new().await;
+    let document = document(&world).await;
+    for operation in operations(&document) {
+        let (_, described) = operation.responses(&document).find(|(status, _)| *status == "431").unwrap();
+        assert!(described.get("content").is_none(), "{}", operation.name());
+    }
 }
