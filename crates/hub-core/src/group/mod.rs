@@ -218,7 +218,7 @@ impl Group {
                 return;
             }
             let now = self.engine.clock.steady();
-            // A lease that ran out has failed, although the timer has not said so yet.
+            // A lease that ran out has failed, although its timer has not fired yet.
             self.expire(inner, now);
             let released = inner.disp.leave(id, blame, now);
             if let Some(spans) = &mut inner.spans {

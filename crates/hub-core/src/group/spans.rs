@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// The leases of traced events that members have in hand.
+/// The leases of traced events that members hold.
 pub(super) struct LeaseSpans {
     recorder: Arc<dyn SpanRecorder>,
     topic: TopicName,
@@ -29,7 +29,7 @@ impl LeaseSpans {
         Self { recorder, topic, group, open: BTreeMap::new() }
     }
 
-    /// A member got an event in hand. The first delivery is timed from the commit; a later one has no duration.
+    /// A member received an event. The first delivery is timed from the commit; a later one has no duration.
     pub fn delivered(&mut self, lease: Lease, event: &Event) {
         let Some(trace) = trace::sampled(event.headers()) else { return };
         let now = SystemTime::now();
@@ -50,7 +50,7 @@ impl LeaseSpans {
         self.held(lease, event);
     }
 
-    /// A member has an event in hand that another hub delivered.
+    /// A member holds an event that another hub delivered.
     pub fn held(&mut self, lease: Lease, event: &Event) {
         let Some(trace) = trace::sampled(event.headers()) else { return };
         self.settled(lease.seq, LeaseEnd::Cancelled, None);

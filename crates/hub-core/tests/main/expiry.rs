@@ -1,4 +1,4 @@
-//! Leases that run out before a timer says so.
+//! Leases that run out before their timer fires.
 
 use crate::world::next;
 use hub_core::{Bus, Clock, MemoryStore, Millis, Position};

@@ -258,7 +258,7 @@ fn unknown(name: &str) -> Failure {
     ))
 }
 
-/// An endpoint shows everything of its topics to whoever makes it.
+/// An endpoint shows everything of its topics to the administrator who makes it.
 fn may_administrate(caller: &Caller, target: &PushTarget) -> bool {
     caller.reads_as_administrator(match target {
         PushTarget::Topic(topic) => Target::Topic(topic),

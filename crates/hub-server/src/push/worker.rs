@@ -180,7 +180,7 @@ impl Worker {
                         self.status.set_in_flight(in_flight.len());
                     }
                     Err(error) => {
-                        // The leases are gone: what is under way is delivered again, by whoever serves the group then.
+                        // The leases are gone: what is under way is delivered again, by the hub that serves the group then.
                         self.status.set_in_flight(0);
                         return Some(error);
                     }

@@ -61,7 +61,7 @@ impl FileLease {
                 copied = &mut copying => return (copied, None),
                 line = self.answer.chunk() => match line {
                     Ok(Some(_)) => {}
-                    // A copy that has found all files is good; one that has not says so.
+                    // A copy that has found all files is good; one that has not names what is missing.
                     Ok(None) => return (copying.await, Some("it ended its answer".to_owned())),
                     Err(error) => return (copying.await, Some(error.to_string())),
                 },
