@@ -6,7 +6,7 @@ use super::shares::{SLOTS, slot_of};
 use super::store::{Outcome, Settled};
 use crate::Millis;
 use foldhash::fast::RandomState;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -78,8 +78,9 @@ pub struct Book {
     max_attempts: u32,
     /// Keys of which a row is out.
     keys: HashMap<Arc<str>, Queue, RandomState>,
-    /// Keys of which a row has failed, and the database does not know yet.
-    blocked: HashSet<Arc<str>, RandomState>,
+    /// Keys of which a row has failed or goes back, and the database does not know yet: until it does, it takes that row for
+    /// one in hand, which holds up no later row of the key. With what becomes of rows of the key that are claimed meanwhile.
+    blocked: HashMap<Arc<str>, Outcome, RandomState>,
     /// Keys whose rows behind others can go on, once what was settled is.
     released: Vec<Arc<str>>,
     /// What is to be told, by claim.
@@ -102,7 +103,7 @@ impl Book {
             on_error,
             max_attempts,
             keys: HashMap::default(),
-            blocked: HashSet::default(),
+            blocked: HashMap::default(),
             released: Vec::new(),
             outcomes: BTreeMap::new(),
             telling: Vec::new(),
@@ -151,7 +152,8 @@ impl Book {
         self.slots[slot] > 0
     }
 
-    /// Whether nothing may be claimed before more is settled: the database would give out what comes behind a failure.
+    /// Whether nothing may be claimed before more is settled: the database would give out what comes behind a row that has
+    /// failed or goes back.
     pub fn is_blocked(&self) -> bool {
         !self.blocked.is_empty()
     }
@@ -163,10 +165,13 @@ impl Book {
         for row in rows {
             let key = row.key.clone();
             let entry = self.enter(claim, until, row);
+            // An earlier row of the key failed or went back while this one was claimed.
+            if let Some(outcome) = key.as_ref().and_then(|key| self.blocked.get(key)).cloned() {
+                self.settle(entry, outcome);
+                continue;
+            }
             match key {
                 None => out.push(Run::from([entry])),
-                // It failed while this was claimed.
-                Some(key) if self.blocked.contains(&key) => self.settle(entry, Outcome::Behind),
                 Some(key) => match self.keys.get_mut(&key) {
                     Some(queue) => queue.rows.push_back(entry),
                     None => {
@@ -221,7 +226,7 @@ impl Book {
         }
         let queue = self.keys.remove(&key).unwrap_or_default();
         queue.rows.into_iter().for_each(|behind| self.settle(behind, Outcome::Behind));
-        self.blocked.insert(key);
+        self.blocked.insert(key, Outcome::Behind);
         (None, parked)
     }
 
@@ -257,21 +262,29 @@ impl Book {
     /// Gives everything back that is not out.
     pub fn give_back(&mut self) {
         let queued: Vec<_> = self.keys.values_mut().flat_map(|queue| queue.rows.drain(..)).collect();
-        queued.into_iter().for_each(|entry| self.settle(entry, Outcome::Returned));
+        queued.into_iter().for_each(|entry| self.give_back_entry(entry));
     }
 
     /// Gives back rows that were out, and did not get there; and what is behind them.
     pub fn give_back_run(&mut self, run: Run) {
         let key = run.front().and_then(|entry| entry.row.key.as_ref());
         let queue = key.and_then(|key| self.keys.remove(key)).unwrap_or_default();
-        run.into_iter().chain(queue.rows).for_each(|entry| self.settle(entry, Outcome::Returned));
+        run.into_iter().chain(queue.rows).for_each(|entry| self.give_back_entry(entry));
     }
 
-    /// Gives rows of a claim back that never went out.
+    /// Gives a row back. No later row of its key goes out before the database knows.
+    fn give_back_entry(&mut self, entry: Entry) {
+        if let Some(key) = &entry.row.key {
+            self.blocked.entry(key.clone()).or_insert(Outcome::Returned);
+        }
+        self.settle(entry, Outcome::Returned);
+    }
+
+    /// Gives rows of a claim back that never went out. Rows of the same claim that go out are taken before.
     pub fn give_back_rows(&mut self, claim: u64, until: Millis, rows: Vec<Row>) {
         for row in rows {
             let entry = self.enter(claim, until, row);
-            self.settle(entry, Outcome::Returned);
+            self.give_back_entry(entry);
         }
     }
 
@@ -446,6 +459,33 @@ mod tests {
         told.sort_by(|a, b| a.0.cmp(&b.0));
         let outcomes: Vec<_> = told.into_iter().map(|(_, outcome)| outcome).collect();
         assert_eq!(outcomes, [Outcome::Sent, Outcome::Returned, Outcome::Returned, Outcome::Returned]);
+    }
+
+    #[test]
+    fn nothing_of_a_key_goes_out_before_the_database_knows_which_rows_went_back() {
+        let mut book = Book::new(OnError::Hold, 2);
+        let rows = vec![row(Some("a"), 1), row(Some("b"), 2), row(Some("b"), 3), row(None, 4)];
+        let mut out = book.take(1, 10, rows);
+        assert!(book.take(2, 10, vec![row(Some("a"), 5)]).is_empty());
+        // The first row of one key is still out, nothing of the other.
+        book.give_back();
+        book.give_back_run(out.remove(1));
+        assert!(book.is_blocked());
+        let late = vec![row(Some("a"), 6), row(Some("b"), 7), row(Some("c"), 8)];
+        assert_eq!(names(&book.take(3, 10, late)), [[8]]);
+        assert!(sent(&mut book, out.remove(0)).is_none(), "a row behind it went back");
+        let mut told = told(&mut book);
+        told.retain(|(_, outcome)| *outcome == Outcome::Returned);
+        let mut ids: Vec<_> = told.into_iter().map(|(id, _)| id).collect();
+        ids.sort();
+        assert_eq!(ids, ["2", "3", "5", "6", "7"]);
+        book.told();
+        book.unblock();
+        assert!(!book.is_blocked());
+        // A claim with a gap: what is before the gap goes out, what is behind it goes back.
+        assert_eq!(names(&book.take(4, 20, vec![row(Some("a"), 5)])), [[5]]);
+        book.give_back_rows(4, 20, vec![row(Some("a"), 7)]);
+        assert!(book.is_blocked());
     }
 
     #[test]

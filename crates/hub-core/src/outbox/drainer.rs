@@ -459,8 +459,8 @@ impl Drainer {
                     _ => None,
                 };
                 let until = asked + self.options.lease;
-                self.book.give_back_rows(claim.number, until, overtaking);
                 let runs = self.book.take(claim.number, until, rows);
+                self.book.give_back_rows(claim.number, until, overtaking);
                 self.check_alive()?;
                 self.again.extend(runs);
                 if self.stepped_back {
@@ -708,8 +708,8 @@ impl Drainer {
                     self.claiming = None;
                     if let Ok(plan) = plan {
                         let (number, until) = (plan.claim.number, plan.asked + self.options.lease);
-                        self.book.give_back_rows(number, until, plan.overtaking);
                         let runs = self.book.take(number, until, plan.rows);
+                        self.book.give_back_rows(number, until, plan.overtaking);
                         runs.into_iter().for_each(|run| self.book.give_back_run(run));
                         self.book.give_back();
                     }

@@ -18,7 +18,7 @@ impl Rng {
 }
 
 /// Faults at random, out of a generator of its own.
-fn shake(drainer: &Running, seed: u64) {
+fn shake(drainer: &Running, clock: ManualClock, seed: u64) {
     let mut rng = Rng(seed | 1);
     drainer.store.script(move |call| match (call, rng.below(120)) {
         ("news", _) => None,
@@ -30,7 +30,14 @@ fn shake(drainer: &Running, seed: u64) {
         _ => None,
     });
     let mut rng = Rng(seed.wrapping_mul(3) | 1);
+    let mut is_away_until = 0;
     drainer.hub.script(move |_| match rng.below(60) {
+        // For so long that the drainer gives its rows back.
+        _ if clock.steady() < is_away_until => Some(Answer::Refuse(Code::Unavailable)),
+        59 if rng.below(10) == 0 => {
+            is_away_until = clock.steady() + rng.below(2 * LEASE);
+            Some(Answer::Refuse(Code::Unavailable))
+        }
         0 => Some(Answer::Refuse(Code::Unavailable)),
         1 => Some(Answer::Refuse(Code::Internal)),
         2 => Some(Answer::Refuse(Code::Forbidden)),
@@ -74,7 +81,7 @@ async fn run(seed: u64) {
                     max_attempts: 3,
                     ..options(&format!("w{started}"))
                 });
-                shake(&drainer, rng.below(u64::MAX));
+                shake(&drainer, world.clock.clone(), rng.below(u64::MAX));
                 drainers.push(drainer);
             }
             66..69 if !drainers.is_empty() => {

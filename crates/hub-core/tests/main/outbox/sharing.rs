@@ -1,8 +1,9 @@
 //! Several drainers of one outbox, and what becomes of those that die, freeze or leave.
 
 use super::*;
-use std::sync::atomic::AtomicU32;
+use hub_core::outbox::{Claim, Outcome, Settled};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// Rows of many keys: every slot has some.
 fn many(from: u64, to: u64) -> impl Iterator<Item = (u64, Option<&'static str>)> {
@@ -250,4 +251,62 @@ async fn a_drainer_with_a_hub_that_is_away_goes_on_when_it_is_alone() {
     assert_in_order(&world.published(120).await);
     world.settled().await;
     first.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_on_their_way_back_from_a_drainer_are_not_overtaken_by_its_next_claim() {
+    let world = World::new().await;
+    let (cut_off, other) = (world.drain("a"), world.drain("b"));
+    // Until each has its part of the slots.
+    tokio::time::sleep(Duration::from_millis(4 * LEASE)).await;
+    let is_back = Arc::new(AtomicBool::new(false));
+    let answers = is_back.clone();
+    // The hub takes the first run that is tried again, so slowly that the drainer gives back the others meanwhile.
+    cut_off.hub.script(move |_| match answers.load(Relaxed) {
+        false => Some(Answer::Refuse(Code::Unavailable)),
+        true => Some(Answer::Slow(LEASE * 2 / 3)),
+    });
+    world.add(many(0, 120)).await;
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    is_back.store(true, Relaxed);
+    // The database hears what is given back only after the hub has answered and the drainer has claimed more.
+    cut_off.store.script(|call| (call == "settle").then_some(OutboxFault::Slow(LEASE / 2)));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    world.add(many(120, 240)).await;
+    tokio::time::sleep(Duration::from_millis(LEASE)).await;
+    cut_off.store.heal();
+    cut_off.hub.heal();
+    assert_in_order(&world.published(240).await);
+    world.settled().await;
+    let (cut_off, other) = (cut_off.stop().await, other.stop().await);
+    assert!(cut_off.sent > 0 && other.sent > 0, "{cut_off:?} {other:?}");
+    assert_eq!((cut_off.resets, other.resets), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_were_claimed_too_early_and_go_back_are_not_overtaken_by_the_next_claim() {
+    let world = World::new().await;
+    let drainer = world.drain("a");
+    tokio::time::sleep(Duration::from_millis(LEASE)).await;
+    drainer.store.script(|call| match call {
+        "claim" => Some(OutboxFault::Slow(100)),
+        "settle" => Some(OutboxFault::Slow(500)),
+        _ => None,
+    });
+    world.add([(1, Some("k")), (2, Some("k"))]).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    // Another drainer claims and publishes the first row while the claim of both is under way.
+    let (claim, first) = (Claim { worker: "x".into(), number: 1 }, id(1));
+    let claimed = world.outbox.claim(&claim, &[first.into()], LEASE, usize::MAX).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for row in claimed {
+        world.hub.bus.send(row.event.unwrap()).await.unwrap();
+        let sent = Settled { id: row.place.id, outcome: Outcome::Sent };
+        assert_eq!(world.outbox.settle(&claim, &[sent]).await.unwrap(), 1);
+    }
+    // The second row is on its way back.
+    world.add([(3, Some("k"))]).await;
+    assert_eq!(world.published(3).await, [1, 2, 3]);
+    world.settled().await;
+    assert_eq!(drainer.stop().await.resets, 0);
 }
