@@ -174,12 +174,13 @@ impl MongoOutbox {
         if found.len() < STAGED {
             return Ok(read(&found));
         }
-        // All that are held, and the first of the others.
+        // The first of those that are behind or parked, then all that are held: a row that is released in between is found held.
         let held = doc! { "stage": stages.remove(0), "key": { "$in": &keys }, "claimed_by": not_mine };
-        let mut found = self.find(held, doc! {}, usize::MAX).await?;
+        let mut found = Vec::new();
         for stage in stages {
             found.extend(self.first_of(&keys, doc! { "stage": stage }, 1).await?);
         }
+        found.extend(self.find(held, doc! {}, usize::MAX).await?);
         Ok(read(&found))
     }
 
