@@ -1,5 +1,5 @@
 //! What viewers cost: a scrape of `/metrics` every 5 s and 100 readers of `/events`, at 2,000 events/s, beside the same load without
-//! them. The readers follow a topic of their own, as people look at something other than the busiest topic.
+//! them. The readers follow a topic of their own, and then the busy one.
 
 use super::client::Answer;
 use crate::measure::{Latencies, Samples, Scale};
@@ -16,6 +16,8 @@ const SCRAPE: Duration = Duration::from_secs(5);
 /// How long one turn takes.
 const TURN: Duration = Duration::from_secs(10);
 const TOPIC: &str = "orders.created";
+/// What viewers follow.
+const VIEWED: [&str; 2] = ["viewed", TOPIC];
 /// Share of a core that viewers may add.
 const CORE: f64 = 0.05;
 /// The p99 of publishes, to that without viewers.
@@ -26,46 +28,58 @@ pub async fn run(place: &Place, scale: Scale, report: &mut Report) -> Result<()>
     let server = Server::start(place)?;
     let turn = if scale.quick { TURN / 10 } else { TURN };
     let mut publisher = Client::hub(&server.hub()).await?;
-    for topic in [TOPIC, "viewed"] {
+    for topic in VIEWED {
         publisher.send(publish(topic)).await?;
         publisher.next().await?;
     }
     load(&server, &mut publisher, turn).await?;
-    let mut samples: [Samples; 4] = Default::default();
+    let mut without: [Samples; 2] = Default::default();
+    let mut with: [[Samples; 2]; 2] = Default::default();
     for _ in 0..Scale::TURNS {
-        let (core, p99) = load(&server, &mut publisher, turn).await?;
-        let mut viewers = JoinSet::new();
-        for _ in 0..READERS {
-            let mut answer = Answer::get(server.ops(), "/events?topic=viewed").await?;
-            viewers.spawn(async move { while answer.next().await.is_ok_and(|block| !block.is_empty()) {} });
-        }
-        let ops = server.ops();
-        viewers.spawn(async move {
-            loop {
-                if let Ok(mut answer) = Answer::get(ops, "/metrics").await {
-                    let _ = answer.next().await;
-                }
-                tokio::time::sleep(SCRAPE).await;
-            }
-        });
-        let (with_core, with_p99) = load(&server, &mut publisher, turn).await?;
-        viewers.shutdown().await;
-        for (samples, value) in samples.iter_mut().zip([core, with_core, p99, with_p99]) {
-            samples.push(value);
+        add(&mut without, load(&server, &mut publisher, turn).await?);
+        for (samples, topic) in with.iter_mut().zip(VIEWED) {
+            let mut viewers = view(&server, topic).await?;
+            let figures = load(&server, &mut publisher, turn).await?;
+            viewers.shutdown().await;
+            add(samples, figures);
         }
     }
-    let [core, with_core, p99, with_p99] = &samples;
+    let [core, p99] = &without;
     report.figure(Figure::new("2,000 events/s: cores", core, "cores"));
-    report.figure(Figure::new("2,000 events/s with viewers: cores", with_core, "cores"));
-    let mut added = Samples::default();
-    added.push(with_core.median() - core.median());
-    report.figure(Figure::new("viewers add", &added, "cores").limit(Limit::AtMost(CORE)));
     report.figure(Figure::new("publish p99", p99, "us"));
-    report.figure(
-        Figure::ratio("publish p99 with viewers, to without", with_p99, p99)
-            .limited(Some(Limit::AtMost(P99))),
-    );
+    for ([with_core, with_p99], which) in with.iter().zip(["a quiet topic", "the busy topic"]) {
+        let mut added = Samples::default();
+        added.push(with_core.median() - core.median());
+        let name = format!("viewers of {which} add");
+        report.figure(Figure::new(name, &added, "cores").limit(Limit::AtMost(CORE)));
+        let name = format!("publish p99 with viewers of {which}, to without");
+        report.figure(Figure::ratio(name, with_p99, p99).limited(Some(Limit::AtMost(P99))));
+    }
     Ok(())
+}
+
+fn add(samples: &mut [Samples; 2], (cores, p99): (f64, f64)) {
+    samples[0].push(cores);
+    samples[1].push(p99);
+}
+
+/// Readers of a topic, and a scraper.
+async fn view(server: &Server, topic: &str) -> Result<JoinSet<()>> {
+    let mut viewers = JoinSet::new();
+    for _ in 0..READERS {
+        let mut answer = Answer::get(server.ops(), &format!("/events?topic={topic}")).await?;
+        viewers.spawn(async move { while answer.next().await.is_ok_and(|block| !block.is_empty()) {} });
+    }
+    let ops = server.ops();
+    viewers.spawn(async move {
+        loop {
+            if let Ok(mut answer) = Answer::get(ops, "/metrics").await {
+                let _ = answer.next().await;
+            }
+            tokio::time::sleep(SCRAPE).await;
+        }
+    });
+    Ok(viewers)
 }
 
 /// Publishes at a steady rate; the cores that the hub takes, and the p99 of the answers in microseconds.
