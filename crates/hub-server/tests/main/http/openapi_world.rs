@@ -183,6 +183,7 @@ impl FilledWorld {
             get("/dlq?topic=t&limit=1&payload=1"),
             get("/dlq?topic=t&summary=1"),
             get("/dlq/summary"),
+            get("/outbox"),
             get("/latest-by-key?topic=orders.created&limit=1"),
             get("/groups/detail?topic=t&group=g"),
             get("/groups/detail?topic=t&group=dead"),

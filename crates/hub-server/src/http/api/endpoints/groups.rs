@@ -25,7 +25,7 @@ pub static TOPICS: Endpoint = get(
         topics,
         &[(
             "page",
-            r#"{"topics":[{"name":"orders.created","first":1,"last":3,"events":3,"bytes":612,"lastCommitted":1780000000000,"groups":1,"rates":{"second":{"published":0.0,"bytes":0.0},"minute":{"published":0.05,"bytes":8.71}}}],"next":"orders.created"}"#,
+            r#"{"topics":[{"name":"orders.created","first":1,"last":3,"events":3,"bytes":612,"lastCommitted":1780000000000,"groups":1,"rates":{"second":{"published":0.0,"bytes":0.0},"minute":{"published":0.05,"bytes":8.71}},"settings":{"retentionDays":3,"retentionBytes":null,"compaction":false,"tombstoneGraceMs":86400000,"durability":"commit","dedupeWindowMs":86400000}}],"next":"orders.created"}"#,
         )],
     )],
 );
