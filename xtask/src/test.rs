@@ -150,6 +150,9 @@ fn read_only(workspace: &Workspace, effort: Effort, steps: &mut Steps) {
     });
     let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.command("clippy", &mut workspace.cargo(clippy));
+    // As users build it: without features.
+    let program = ["clippy", "-p", "event-hub", "--", "-D", "warnings"];
+    steps.command("program", &mut workspace.cargo(program));
     steps.command("fuzz", &mut fuzz::clippy(workspace));
     steps.run("deny", || deny::check(workspace, effort != Effort::Quick));
 }

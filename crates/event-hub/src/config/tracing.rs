@@ -9,7 +9,6 @@ pub struct Tracing {
     /// The collector.
     pub otlp_endpoint: String,
     /// What this hub is called in traces.
-    #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "nothing is sent"))]
     pub service_name: String,
 }
 
