@@ -78,8 +78,8 @@ pub struct Book {
     max_attempts: u32,
     /// Keys of which a row is out.
     keys: HashMap<Arc<str>, Queue, RandomState>,
-    /// Keys of which a row has failed or goes back, and the database does not know yet: until it does, it takes that row for
-    /// one in hand, which holds up no later row of the key. With what becomes of rows of the key that are claimed meanwhile.
+    /// Keys with a row that has failed or goes back, until the database knows: it still shows that row as claimed by this
+    /// drainer, and such a row holds up no later row of its key. The value is the outcome of rows of the key that are claimed meanwhile.
     blocked: HashMap<Arc<str>, Outcome, RandomState>,
     /// Keys whose rows behind others can go on, once what was settled is.
     released: Vec<Arc<str>>,
