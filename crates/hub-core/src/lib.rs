@@ -73,7 +73,9 @@ pub use position::{Cursor, Position};
 pub use prometheus_client;
 pub use publish::{Publish, Publishing};
 pub use quota::{Quota, QuotaOf, QuotaUse};
-pub use rates::{GroupSample, MeasuredRates, Quantiles, Range, Rated, TopicSample};
+pub use rates::{
+    BusyGroup, BusyTopic, DurationBuckets, GroupSample, MeasuredRates, Quantiles, Range, Rated, TopicSample,
+};
 pub use store::memory::MemoryStore;
 pub use store::{Durability, Health, StoreError};
 pub use subscribe::{ById, Handed, Running, Subscribe, SubscribeGroup, Subscription, Watch, Watched};

@@ -9,7 +9,7 @@ use crate::group::look::{EventInGroup, EventState, GroupDetail};
 use crate::group::options::GroupOptions;
 use crate::letters;
 use crate::position::refused;
-use crate::rates::{GroupSample, MeasuredRates, Range, Rated, TopicSample};
+use crate::rates::{BusyGroup, BusyTopic, GroupSample, MeasuredRates, Range, Rated, TopicSample};
 use crate::store::{ReadLimit, StoredGroup};
 use crate::topic::Topic;
 use hub_proto::{Event, EventId, GroupName, Result, TopicName};
@@ -41,6 +41,11 @@ impl Bus {
     /// How long ids are remembered at least: [`Config::dedupe_window`](crate::Config).
     pub fn dedupe_window(&self) -> Millis {
         self.engine().config.dedupe_window
+    }
+
+    /// The newest seq of a topic, from memory; `None` if there is no such topic.
+    pub fn last_seq(&self, topic: &str) -> Option<u64> {
+        self.engine().find(topic).map(|topic| topic.last())
     }
 
     // ---- one event ----
@@ -178,6 +183,17 @@ impl Bus {
     /// What a group of this hub does; `None` as for topics.
     pub fn group_rates(&self, topic: &TopicName, group: &GroupName) -> Option<MeasuredRates<GroupSample>> {
         self.engine().rates.of_group(topic, group, self.now())
+    }
+
+    /// The topics to which something was published through this hub in the last minute, at most 1,000, in no order. One call answers
+    /// what a call of [`topic_rates`](Self::topic_rates) for each would.
+    pub fn busy_topics(&self) -> Vec<BusyTopic> {
+        self.engine().rates.busy_topics(self.now())
+    }
+
+    /// The groups of this hub that did something in the last minute, or have given up events in the last hour; at most 1,000, in no order.
+    pub fn busy_groups(&self) -> Vec<BusyGroup> {
+        self.engine().rates.busy_groups(self.now())
     }
 
     /// The topics that have samples, at most 1,000, in no order.

@@ -58,6 +58,10 @@ impl Counts for Activity {
         self.handler.merge(&other.handler);
     }
 
+    fn given_up(&self) -> u64 {
+        self.deadlettered
+    }
+
     fn sample(&self, seconds: f64) -> GroupSample {
         let rate = |count: u64| super::series::rate(count, seconds);
         GroupSample {

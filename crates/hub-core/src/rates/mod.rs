@@ -8,12 +8,14 @@
 //! that was idle for longest makes room; one that is busy never does, and the newcomer is not counted.
 
 mod activity;
+mod busy;
 mod quantile;
 mod series;
 
 pub(crate) use activity::{Activity, TopicCounters};
 pub use activity::{GroupSample, TopicSample};
-pub use quantile::Quantiles;
+pub use busy::{BusyGroup, BusyTopic};
+pub use quantile::{Buckets as DurationBuckets, Quantiles};
 pub use series::{Range, Rated, Rates as MeasuredRates};
 
 use crate::Millis;
@@ -126,6 +128,11 @@ impl<S: Source<K, C>, K: Clone + Eq + Hash, C: Counts> Table<S, K, C> {
 
     fn read<T>(&self, name: &K, read: impl FnOnce(&Series<C>) -> T) -> Option<T> {
         self.inner.lock().series.get(name).map(read)
+    }
+
+    /// What `read` makes of each series that it is about.
+    fn read_all<T>(&self, read: impl Fn(&K, &Series<C>) -> Option<T>) -> Vec<T> {
+        self.inner.lock().series.iter().filter_map(|(name, series)| read(name, series)).collect()
     }
 
     fn names(&self) -> Vec<K> {

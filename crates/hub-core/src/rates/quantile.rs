@@ -4,9 +4,9 @@ use serde::Serialize;
 
 const BUCKETS: usize = 48;
 
-/// How many durations fell into each bucket.
+/// How many durations fell into each bucket. Those of several groups can be merged, which their quantiles cannot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Buckets([u32; BUCKETS]);
+pub struct Buckets([u32; BUCKETS]);
 
 impl Default for Buckets {
     fn default() -> Self {
@@ -24,11 +24,12 @@ pub struct Quantiles {
 }
 
 impl Buckets {
-    pub fn add(&mut self, millis: u64) {
+    pub(crate) fn add(&mut self, millis: u64) {
         let bucket = &mut self.0[bucket_of(millis)];
         *bucket = bucket.saturating_add(1);
     }
 
+    /// Adds the durations of another one.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, more) in self.0.iter_mut().zip(other.0) {
             *bucket = bucket.saturating_add(more);

@@ -4,6 +4,10 @@ use crate::Millis;
 use serde::Serialize;
 use std::collections::VecDeque;
 
+const MINUTE: Millis = 60_000;
+/// How long events that were given up are remembered.
+const HOUR: Millis = 60 * MINUTE;
+
 /// What is counted, and how it becomes a sample.
 pub(crate) trait Counts: Clone + Default {
     /// Per second.
@@ -11,6 +15,10 @@ pub(crate) trait Counts: Clone + Default {
     fn is_zero(&self) -> bool;
     fn merge(&mut self, other: &Self);
     fn sample(&self, seconds: f64) -> Self::Sample;
+    /// Events that were given up, which are remembered for an hour.
+    fn given_up(&self) -> u64 {
+        0
+    }
 }
 
 /// So many in so many seconds; two digits behind the point are enough.
@@ -116,22 +124,25 @@ impl<C: Counts> Steps<C> {
 
 /// The samples of a topic, or of a group.
 pub(crate) struct Series<C: Counts> {
-    /// The last sample, and when it was taken.
-    second: (Millis, C::Sample),
+    /// When the last sample was taken, the time that it covers, and what was counted in it.
+    second: (Millis, Millis, C),
     /// What was counted by the second, of the last minute.
     minute: VecDeque<(Millis, Millis, C)>,
     quarter: Steps<C>,
     day: Steps<C>,
+    /// Events that were given up, by the minute, of the last hour.
+    given_up: VecDeque<(Millis, u64)>,
     last_active: Millis,
 }
 
 impl<C: Counts> Default for Series<C> {
     fn default() -> Self {
         Self {
-            second: (0, C::Sample::default()),
+            second: (0, 1000, C::default()),
             minute: VecDeque::new(),
             quarter: Steps::new(Range::Quarter),
             day: Steps::new(Range::Day),
+            given_up: VecDeque::new(),
             last_active: 0,
         }
     }
@@ -140,7 +151,7 @@ impl<C: Counts> Default for Series<C> {
 impl<C: Counts> Series<C> {
     /// Adds what was counted in the `elapsed` milliseconds before `now`.
     pub fn add(&mut self, counted: &C, now: Millis, elapsed: Millis) {
-        self.second = (now, counted.sample(elapsed as f64 / 1000.0));
+        self.second = (now, elapsed, counted.clone());
         if !counted.is_zero() {
             self.last_active = now;
             self.minute.push_back((now, elapsed, counted.clone()));
@@ -148,6 +159,20 @@ impl<C: Counts> Series<C> {
         self.trim(now);
         self.quarter.add(counted, now);
         self.day.add(counted, now);
+        self.add_given_up(counted.given_up(), now);
+    }
+
+    fn add_given_up(&mut self, count: u64, now: Millis) {
+        let oldest = now.saturating_sub(HOUR);
+        while self.given_up.front().is_some_and(|(at, _)| *at < oldest) {
+            self.given_up.pop_front();
+        }
+        match self.given_up.back_mut() {
+            _ if count == 0 => {}
+            // Within one minute; the time is that of the newest.
+            Some((at, counted)) if *at / MINUTE == now / MINUTE => (*at, *counted) = (now, *counted + count),
+            _ => self.given_up.push_back((now, count)),
+        }
     }
 
     fn trim(&mut self, now: Millis) {
@@ -166,13 +191,23 @@ impl<C: Counts> Series<C> {
         now.saturating_sub(self.last_active) > Range::Minute.length()
     }
 
-    pub fn rates(&self, now: Millis) -> Rates<C::Sample> {
+    /// What was counted in the last second, and how long that was.
+    pub fn last_second(&self, now: Millis) -> Option<(Millis, &C)> {
+        let (at, elapsed, counted) = &self.second;
         // Samples are taken once a second: one that is much older speaks of another time.
-        let second = if now.saturating_sub(self.second.0) <= 3000 {
-            self.second.1.clone()
-        } else {
-            C::Sample::default()
-        };
+        (now.saturating_sub(*at) <= 3000).then_some((*elapsed, counted))
+    }
+
+    /// How many events were given up in the last hour, and when the last one was.
+    pub fn given_up(&self, now: Millis) -> Option<(u64, Millis)> {
+        let oldest = now.saturating_sub(HOUR);
+        let recent = self.given_up.iter().filter(|(at, _)| *at >= oldest);
+        recent.copied().reduce(|(_, count), (at, more)| (at, count + more)).map(|(at, count)| (count, at))
+    }
+
+    pub fn rates(&self, now: Millis) -> Rates<C::Sample> {
+        let second = self.last_second(now).map(|(elapsed, counted)| counted.sample(elapsed as f64 / 1000.0));
+        let second = second.unwrap_or_default();
         let oldest = now.saturating_sub(Range::Minute.length());
         let mut counted = C::default();
         self.minute.iter().filter(|(at, ..)| *at > oldest).for_each(|(.., more)| counted.merge(more));

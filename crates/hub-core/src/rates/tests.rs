@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+use super::quantile::Buckets;
 use super::*;
 use crate::{Bus, Position};
 use hub_proto::TopicName;
@@ -125,4 +126,39 @@ fn histories_have_their_steps_and_end() {
         assert!(history.windows(2).all(|pair| pair[1].ts - pair[0].ts == range.step()), "{range:?}");
     }
     assert_eq!(series.history(Range::Quarter, now + 15 * 60_000 + 15_000), []);
+}
+
+#[tokio::test]
+async fn what_is_busy_is_told_at_once_and_what_was_given_up_for_an_hour() {
+    let bus = Bus::in_memory().await.unwrap();
+    let rates = &bus.engine().rates;
+    rates.sample(0, 0);
+    publish(&bus, "t", 2).await;
+    let join = bus.subscribe("t").group("g").from(Position::Earliest).max_attempts(1);
+    let mut group = join.open().await.unwrap();
+    group.recv().await.unwrap().ack().unwrap();
+    group.recv().await.unwrap().nack("no").unwrap();
+    while bus.group("t", "g").unwrap().floor < 2 {
+        tokio::task::yield_now().await;
+    }
+    rates.sample(1000, 1000);
+    let busy = rates.busy_topics(1000);
+    let of_topic = busy.iter().find(|busy| busy.topic.as_str() == "t").unwrap();
+    assert_eq!(of_topic.rates, rates.of_topic(&name("t"), 1000).unwrap());
+    let [of_group] = &rates.busy_groups(1000)[..] else { panic!("one group did something") };
+    assert_eq!((of_group.rates.second.delivered, of_group.given_up), (2.0, Some((1, 1000))));
+    let merged = |times: usize| {
+        let mut all = Buckets::default();
+        (0..times).for_each(|_| all.merge(&of_group.latency));
+        all.quantiles()
+    };
+    assert_eq!(merged(1), of_group.rates.second.latency_ms);
+    assert_eq!(merged(2), merged(1));
+    let later = 30 * 60_000;
+    assert!(rates.busy_topics(later).is_empty());
+    let [idle] = &rates.busy_groups(later)[..] else { panic!("it has given up an event") };
+    assert_eq!((idle.rates.minute.delivered, idle.given_up), (0.0, Some((1, 1000))));
+    assert_eq!(idle.latency.quantiles(), None);
+    assert!(rates.busy_groups(3600 * 1000 + 1001).is_empty());
+    bus.stop().await.unwrap();
 }

@@ -211,6 +211,11 @@ impl ById {
         }
     }
 
+    /// How many events the consumer has in hand. Those whose time ran out count until that is noticed.
+    pub fn in_hand(&self) -> usize {
+        self.in_hand.len() + self.brought.len()
+    }
+
     /// What the consumer has in hand: what it brings along if another hub takes the group over.
     pub fn held(&self) -> Vec<Held> {
         let here = self.in_hand.iter().filter(|(_, held)| held.group.is_held(held.lease));
