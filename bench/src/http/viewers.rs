@@ -1,5 +1,6 @@
 //! What viewers cost: a scrape of `/metrics` every 5 s and 100 readers of `/events`, at 2,000 events/s, beside the same load without
-//! them. The readers follow a topic of their own, and then the busy one.
+//! them. The readers follow a topic of their own, and then the busy one. They run on a thread of their own: what is measured is how
+//! long the hub takes to answer the publisher, not how long the publisher waits behind readers of its own process.
 
 use super::client::Answer;
 use crate::measure::{Latencies, Samples, Scale};
@@ -8,7 +9,7 @@ use crate::store::place::Place;
 use crate::wire::{Client, Server, publish, read};
 use anyhow::Result;
 use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
+use tokio::runtime::{self, Runtime};
 
 const READERS: usize = 100;
 const PER_SECOND: u64 = 2_000;
@@ -38,9 +39,9 @@ pub async fn run(place: &Place, scale: Scale, report: &mut Report) -> Result<()>
     for _ in 0..Scale::TURNS {
         add(&mut without, load(&server, &mut publisher, turn).await?);
         for (samples, topic) in with.iter_mut().zip(VIEWED) {
-            let mut viewers = view(&server, topic).await?;
+            let viewers = view(&server, topic).await?;
             let figures = load(&server, &mut publisher, turn).await?;
-            viewers.shutdown().await;
+            drop(viewers);
             add(samples, figures);
         }
     }
@@ -63,14 +64,27 @@ fn add(samples: &mut [Samples; 2], (cores, p99): (f64, f64)) {
     samples[1].push(p99);
 }
 
-/// Readers of a topic, and a scraper.
-async fn view(server: &Server, topic: &str) -> Result<JoinSet<()>> {
-    let mut viewers = JoinSet::new();
+/// Readers of a topic and a scraper, on a thread of their own. They end when this is dropped.
+struct Viewers(Option<Runtime>);
+
+impl Drop for Viewers {
+    fn drop(&mut self) {
+        // A runtime must not wait for its tasks on a thread that runs tasks.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn view(server: &Server, topic: &str) -> Result<Viewers> {
+    let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let (viewers, ops) = (runtime.handle().clone(), server.ops());
+    let running = Viewers(Some(runtime));
     for _ in 0..READERS {
-        let mut answer = Answer::get(server.ops(), &format!("/events?topic={topic}")).await?;
+        let path = format!("/events?topic={topic}");
+        let mut answer = viewers.spawn(async move { Answer::get(ops, &path).await }).await??;
         viewers.spawn(async move { while answer.next().await.is_ok_and(|block| !block.is_empty()) {} });
     }
-    let ops = server.ops();
     viewers.spawn(async move {
         loop {
             if let Ok(mut answer) = Answer::get(ops, "/metrics").await {
@@ -79,7 +93,7 @@ async fn view(server: &Server, topic: &str) -> Result<JoinSet<()>> {
             tokio::time::sleep(SCRAPE).await;
         }
     });
-    Ok(viewers)
+    Ok(running)
 }
 
 /// Publishes at a steady rate; the cores that the hub takes, and the p99 of the answers in microseconds.
