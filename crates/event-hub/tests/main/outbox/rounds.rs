@@ -19,6 +19,15 @@ fn pause(rng: &mut Rng, from: u64, to: u64) {
     std::thread::sleep(Duration::from_millis(from + rng.below(to - from)));
 }
 
+/// Sets a flag also when its owner panics: a scope waits for the threads that look at the flag.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 pub fn run(outbox: &Outbox) {
     let rounds = std::env::var("EVENT_HUB_OUTBOX_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let rounds: u64 = rounds.unwrap_or(4);
@@ -31,12 +40,16 @@ pub fn run(outbox: &Outbox) {
     let config = outbox.config(&place, "batch_size = 20\n");
     let start = |ws: &str| {
         let args = ["outbox", "drain", "--config", &config, "--to", ws];
-        Running::start(&args, &[("EVENT_HUB_TOKEN", &token), ("RUST_LOG", "info")])
+        let mut drainer = Running::start(&args, &[("EVENT_HUB_TOKEN", &token), ("RUST_LOG", "info")]);
+        // One that finds no hub when it starts ends with an error: the hub must not go away before.
+        drainer.logs("draining");
+        drainer
     };
     let mut drainers: Vec<Running> = (0..DRAINERS).map(|_| start(hub.ws())).collect();
     let (done, mut harm) = (AtomicBool::new(false), BTreeMap::<&str, u64>::new());
     let written = std::thread::scope(|scope| {
         let writer = scope.spawn(|| write(outbox, &done, Rng((u64::from(seed) * 7) | 1)));
+        let stop = SetOnDrop(&done);
         for _ in 0..rounds {
             pause(&mut rng, 100, 900);
             let at = rng.below(DRAINERS as u64) as usize;
@@ -63,7 +76,7 @@ pub fn run(outbox: &Outbox) {
             };
             *harm.entry(what).or_default() += 1;
         }
-        done.store(true, Relaxed);
+        drop(stop);
         writer.join().unwrap()
     });
     outbox.drained();
