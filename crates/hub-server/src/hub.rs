@@ -4,8 +4,10 @@ use crate::audit::Audit;
 use crate::auth::revoked::{Revocations, revoked};
 use crate::auth::tickets::Tickets;
 use crate::auth::{Authenticator, ClusterKey, Identity, Rejected, Revoked};
+use crate::connections::Connections;
 use crate::edge::Edge;
 use crate::gateway::Room;
+use crate::http::Sampler;
 use crate::jobs::Jobs;
 use crate::limits::{Attempt, Buckets, FailedAuth, Live};
 use crate::net::{ClientCertificate, Door};
@@ -13,7 +15,7 @@ use crate::outboxes::Outboxes;
 use crate::push::Push;
 use crate::quota_metrics;
 use crate::settings::Settings;
-use hub_core::{Bus, SystemTopic};
+use hub_core::{Bus, Millis, SystemTopic};
 use hub_proto::Result;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
@@ -43,10 +45,13 @@ pub struct Hub {
 
 struct Inner {
     bus: Bus,
+    /// When it was built, on the wall clock.
+    started: Millis,
     auth: Authenticator,
     revocations: Revocations,
     following: OnceLock<()>,
     sampling: OnceLock<()>,
+    sampler: Sampler,
     settings: watch::Sender<Arc<Settings>>,
     buckets: Arc<Buckets>,
     registry: Registry,
@@ -55,6 +60,7 @@ struct Inner {
     door: Door,
     waiting_room: Door,
     live: Live,
+    open_connections: Connections,
     failed_auth: FailedAuth,
     tickets: Tickets,
     edge: Edge,
@@ -146,16 +152,19 @@ impl HubBuilder {
             "Revoked subjects and tokens that are remembered",
             revocations.gauge().clone(),
         );
+        let sampler = Sampler::register(&mut self.registry);
         let buckets = Arc::new(Buckets::new(&self.settings.limits));
         let (live, settings) = (Live::default(), watch::Sender::new(Arc::new(self.settings)));
         Hub {
             inner: Arc::new(Inner {
                 quota_registry: quota_metrics::registry(&self.bus, &live, settings.subscribe()),
+                started: self.bus.now(),
                 bus: self.bus,
                 auth: self.auth,
                 revocations,
                 following: OnceLock::new(),
                 sampling: OnceLock::new(),
+                sampler,
                 buckets,
                 settings,
                 registry: self.registry,
@@ -163,6 +172,7 @@ impl HubBuilder {
                 waiting_room: door.beside(),
                 door,
                 live,
+                open_connections: Connections::default(),
                 failed_auth: FailedAuth::default(),
                 tickets: Tickets::default(),
                 edge: Edge::new(self.cluster_key, self.cluster_roots, self.cluster_certificate),
@@ -198,6 +208,11 @@ impl Hub {
     /// The bus.
     pub fn bus(&self) -> &Bus {
         &self.inner.bus
+    }
+
+    /// When the hub was built, on the wall clock.
+    pub(crate) fn started(&self) -> Millis {
+        self.inner.started
     }
 
     /// Who knows whom.
@@ -332,13 +347,15 @@ impl Hub {
         });
     }
 
-    /// Samples the rates of topics and groups once a second, for all who look at them. Needs a runtime; once is enough.
+    /// Samples the rates of topics and groups once a second, and while somebody watches what `GET /live` shows. Needs a runtime; once is enough.
     pub(crate) fn sample_rates(&self) {
         if tokio::runtime::Handle::try_current().is_err() || self.inner.sampling.set(()).is_err() {
             return;
         }
         // It keeps no hub alive.
         let (hub, ended) = (Arc::downgrade(&self.inner), self.inner.ended.clone());
+        let (sampled, ticks) = watch::channel(());
+        let live = self.inner.sampler.clone().run(self.inner.bus.clone(), ticks);
         let sample = async move {
             let mut seconds = tokio::time::interval(SAMPLE);
             // A sample says what was done since the one before, however long that is.
@@ -347,14 +364,27 @@ impl Hub {
                 seconds.tick().await;
                 let Some(inner) = hub.upgrade() else { return };
                 inner.bus.sample_rates();
+                sampled.send_replace(());
             }
         };
+        let live_ended = ended.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = ended.cancelled() => {}
                 () = sample => {}
             }
         });
+        tokio::spawn(async move {
+            tokio::select! {
+                () = live_ended.cancelled() => {}
+                () = live => {}
+            }
+        });
+    }
+
+    /// What `GET /live` shows.
+    pub(crate) fn sampler(&self) -> &Sampler {
+        &self.inner.sampler
     }
 
     /// Limits and rules as they are now.
@@ -401,6 +431,11 @@ impl Hub {
     /// What subjects have open.
     pub(crate) fn live(&self) -> &Live {
         &self.inner.live
+    }
+
+    /// The connections that are open.
+    pub(crate) fn open_connections(&self) -> &Connections {
+        &self.inner.open_connections
     }
 
     /// The tickets that were given out and not used yet.

@@ -14,6 +14,7 @@
 //! | work that goes on behind a request | `jobs` |
 //! | the outboxes of services that are drained here | [`outboxes`] |
 //! | groups that the hub delivers by HTTP POST | [`push`] |
+//! | which connections are open | `connections` |
 //! | what they share, and how all of it stops | [`Hub`] |
 //!
 //! It knows no store by name: whoever starts it hands in a [`hub_core::Bus`].
@@ -22,6 +23,7 @@ pub mod acl;
 pub mod audit;
 pub mod auth;
 mod cloudevents;
+mod connections;
 mod edge;
 pub mod gateway;
 mod host;

@@ -5,6 +5,7 @@
 //! | what a line says, and which refusals have one | `entry.rs` |
 //! | how many lines there may be, and which are dropped | `queue.rs` |
 //! | the thread that writes | `writer.rs` |
+//! | the newest lines, for `GET /audit` | `recent.rs` |
 //!
 //! Recording a line never blocks: it goes into a bounded queue, and one thread writes what has come together. A queue that is full, or
 //! a rate that is used up, drops the line and counts it; a line with the event `suppressed` tells later how many were dropped. Allowed
@@ -14,16 +15,19 @@
 
 mod entry;
 mod queue;
+mod recent;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub(crate) use entry::{Entry, Event, Outcome, Via, event_of};
+pub(crate) use recent::RecentLines;
 
 use entry::wall_millis;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use queue::Queue;
+use recent::Recent;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -31,10 +35,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the audit log goes. Clones write to the same log; the default is none.
+/// Where the audit log goes. Clones write to the same log; the default is none. The newest lines are kept in memory in any case.
 #[derive(Clone, Default)]
 pub struct Audit {
     log: Option<Arc<Log>>,
+    recent: Arc<Recent>,
 }
 
 /// The log behind the clones of an [`Audit`]. Its writer ends with the last of them.
@@ -75,19 +80,21 @@ impl Audit {
     fn start(sink: queue::Sink, path: Option<PathBuf>, rate: u32) -> io::Result<Self> {
         let queue = Arc::new(Queue::new(rate));
         writer::start(queue.clone(), sink)?;
-        Ok(Self { log: Some(Arc::new(Log { queue, path })) })
-    }
-
-    /// Whether there is a log. Nothing has to be prepared for one that is off.
-    pub fn is_on(&self) -> bool {
-        self.log.is_some()
+        Ok(Self { log: Some(Arc::new(Log { queue, path })), recent: Arc::default() })
     }
 
     /// Records a line, unless there are too many. Never blocks.
     pub(crate) fn record(&self, entry: &Entry<'_>) {
+        let now = wall_millis();
+        self.recent.offer(entry.class(), |line| entry.write(now, line));
         if let Some(log) = &self.log {
-            log.queue.offer(entry.class(), |line| entry.write(wall_millis(), line));
+            log.queue.offer(entry.class(), |line| entry.write(now, line));
         }
+    }
+
+    /// The newest lines of this hub, at most `most`.
+    pub(crate) fn recent(&self, most: usize) -> RecentLines {
+        self.recent.newest(most)
     }
 
     /// Changes the number of lines per second.
@@ -139,7 +146,7 @@ impl Drop for Log {
 
 impl std::fmt::Debug for Audit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Audit").field("is_on", &self.is_on()).finish_non_exhaustive()
+        f.debug_struct("Audit").field("has_log", &self.log.is_some()).finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::queue::{Class, QUEUED_LINES, Queue};
+use super::recent::{KEPT_LINES, LINES_PER_SECOND, Recent};
 use super::writer::{Lines, Writer};
 use super::*;
 use serde_json::Value;
@@ -73,6 +74,38 @@ fn the_queue_of_a_writer_that_hangs_is_bounded_for_each_class() {
     }
     assert_eq!(queue.dropped.get(), 20);
     assert_eq!(queue.next().text.len(), 2 * QUEUED_LINES);
+}
+
+#[test]
+fn the_newest_lines_are_kept_and_refusals_push_out_no_admin_action() {
+    let recent = Recent::default();
+    let offer = |second: u64, class, text: &str| {
+        recent.offer_at(second * SECOND, class, |line| line.extend_from_slice(text.as_bytes()));
+    };
+    offer(1, Class::Admin, "{\"admin\":1}\n");
+    let seconds = 2 + 3 * KEPT_LINES as u64 / u64::from(LINES_PER_SECOND);
+    for second in 2..seconds {
+        (0..LINES_PER_SECOND).for_each(|_| offer(second, Class::Refusal, "{\"refusal\":1}\n"));
+    }
+    let all = recent.newest(usize::MAX);
+    assert_eq!((all.lines.len(), all.dropped), (KEPT_LINES + 1, 0));
+    assert!(all.lines.is_sorted_by(|newer, older| newer.number > older.number));
+    let oldest = all.lines.last().unwrap();
+    assert_eq!((oldest.number, &*oldest.text), (1, "{\"admin\":1}"));
+    assert_eq!(recent.newest(2).lines.len(), 2);
+    assert_eq!(recent.newest(1).lines[0].number, all.lines[0].number);
+}
+
+#[test]
+fn lines_over_the_rate_are_counted_and_not_put_together() {
+    let recent = Recent::default();
+    for _ in 0..LINES_PER_SECOND {
+        recent.offer_at(SECOND, Class::Refusal, |line| line.extend_from_slice(b"{}\n"));
+    }
+    recent.offer_at(SECOND, Class::Refusal, |_| panic!("it is over the rate"));
+    recent.offer_at(SECOND, Class::Admin, |line| line.extend_from_slice(b"{}\n"));
+    let all = recent.newest(usize::MAX);
+    assert_eq!((all.lines.len(), all.dropped), (LINES_PER_SECOND as usize + 1, 1));
 }
 
 /// Takes so many bytes, then fails.

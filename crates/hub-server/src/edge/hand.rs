@@ -59,6 +59,11 @@ impl Hand {
         self.events.insert(held.id, InHand { held, until, order: self.delivered });
     }
 
+    /// How many events there are. Those whose time ran out count until that is noticed.
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
     /// The event, if its time has not run out.
     pub fn get(&self, id: EventId) -> Option<&InHand> {
         self.events.get(&id).filter(|event| self.away || event.until > Instant::now())

@@ -129,6 +129,16 @@ impl Member {
         }
     }
 
+    /// Events that were given to the user and are not settled, as far as this hub knows.
+    pub fn in_flight(&self) -> usize {
+        match &self.place {
+            Place::Here(feed) => feed.in_hand(),
+            Place::There(remote) => remote.hand().len(),
+            Place::Moving(moving) => moving.hand.len(),
+            Place::Nowhere => 0,
+        }
+    }
+
     // ---- events ----
 
     /// The next event; `ack_timeout` is the time that it has when it is from here.

@@ -100,9 +100,6 @@ impl Session {
 
     /// Records the first event of a batch that was refused: one line for a frame.
     pub(super) fn audit_batch(&self, by_rights: Option<&(TopicName, Error)>, checked: &Checked) {
-        if !self.hub.audit().is_on() {
-            return;
-        }
         if let Some((topic, error)) = by_rights {
             return self.audit("PUBLISH", "publish", error, Some(topic), None);
         }

@@ -141,11 +141,10 @@ impl Session {
         {
             ended = Some(error);
         }
+        let ended = ended.map(|error| (slot.name.clone(), error));
+        self.subscriptions.recount(at);
         match (ended, held) {
-            (Some(error), _) => {
-                let name = slot.name.clone();
-                self.end_subscription(&name, &error);
-            }
+            (Some((name, error)), _) => self.end_subscription(&name, &error),
             (None, Some(wait)) => self.hold_subscription(at, wait),
             (None, None) if more => self.subscriptions.again(at),
             (None, None) => {}

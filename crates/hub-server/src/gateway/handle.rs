@@ -7,6 +7,7 @@ use super::session::{Done, InOrderBatch, Phase, Session, Subscribed, Who};
 use super::subscriptions::{Feed, Reads, Watching};
 use crate::acl::{Action, Target};
 use crate::auth::{Identity, Rejected, Secret};
+use crate::connections::ConnectionKind;
 use crate::edge::{Ask, Extended, Member};
 use crate::limits::Work;
 use futures_util::future::{BoxFuture, join_all};
@@ -214,6 +215,15 @@ impl Session {
             }
             self.burst.set_subject(subject);
         }
+        let open = self.open.get_or_insert_with(|| {
+            let kind = match identity.peer {
+                Some(_) => ConnectionKind::Hub,
+                None => ConnectionKind::WebSocket,
+            };
+            let (subject, now) = (identity.subject.as_deref(), self.hub.bus().now());
+            self.hub.open_connections().open(kind, subject, self.address, now)
+        });
+        open.set_expires(identity.expires);
         let was_expired = self.who.as_ref().is_some_and(|who| who.expired.is_some());
         self.admit();
         self.meter.identify(identity.subject.as_deref());
@@ -530,7 +540,7 @@ impl Session {
         id: EventId,
         act: impl FnOnce(&mut Member) -> Result<T>,
     ) -> Option<Result<T>> {
-        self.subscriptions.holding(candidates, of, id).map(act)
+        self.subscriptions.settle(candidates, of, id, act)
     }
 
     /// Answers when it failed, and when an answer was asked for.
@@ -574,13 +584,12 @@ impl Session {
             return self.refuse(corr, &not_subscribed(of));
         }
         let mut later = false;
-        let mut extend = |id: EventId| match self.subscriptions.holding(&candidates, of, id) {
-            Some(member) => {
-                let extended = member.extend(id, attempt, extend_ms);
-                later |= matches!(extended, Extended::Later(_));
-                extended
-            }
-            None => Extended::Now(Err(not_held(id))),
+        let mut extend = |id: EventId| {
+            let act = |member: &mut Member| member.extend(id, attempt, extend_ms);
+            let extended = self.subscriptions.settle(&candidates, of, id, act);
+            let extended = extended.unwrap_or_else(|| Extended::Now(Err(not_held(id))));
+            later |= matches!(extended, Extended::Later(_));
+            extended
         };
         let asked: Vec<Extended> = match &ids {
             Ids::One(id) => vec![extend(*id)],

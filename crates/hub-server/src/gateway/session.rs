@@ -14,6 +14,7 @@ use super::subscriptions::{Feed, Reads, Subscriptions};
 use crate::Hub;
 use crate::acl::Policy;
 use crate::auth::{Identity, Rejected};
+use crate::connections::{Numbers, OpenConnection};
 use crate::limits::{From, LiveConnection, Meter, Work};
 use crate::net::{ClientCertificate, Seat};
 use crate::settings::Settings;
@@ -91,6 +92,8 @@ pub(crate) struct Session {
     pub(super) subscription_held_until: Option<Instant>,
     /// Its place among what its subject has open; another hub's takes none.
     pub(super) live: Option<LiveConnection>,
+    /// Its place among the open connections, from `AUTH` on.
+    pub(super) open: Option<OpenConnection>,
     pub(super) meter: Meter,
     /// Refusals in spite of `rate_limited`, and when those began and were seen last.
     strikes: u32,
@@ -239,6 +242,7 @@ impl Session {
             held_until: None,
             subscription_held_until: None,
             live: None,
+            open: None,
             brought: Brought::default(),
             meter: Meter::new(hub.buckets(), None, from),
             strikes: 0,
@@ -312,6 +316,7 @@ impl Session {
         if self.write(context).is_err() {
             return Poll::Ready(self.end());
         }
+        self.show();
         // Known only now: the socket may have become full a moment ago.
         if !self.delivers() && self.tend(context) {
             context.waker().wake_by_ref();
@@ -330,6 +335,18 @@ impl Session {
             self.publishing.rest();
         }
         Poll::Pending
+    }
+
+    /// Writes the numbers that `GET /connections` shows.
+    fn show(&self) {
+        if let Some(open) = &self.open {
+            open.set(Numbers {
+                subscriptions: self.subscriptions.len(),
+                in_flight: self.subscriptions.in_flight(),
+                queued_bytes: self.out_bytes + self.socket.queued(),
+                sent_bytes: self.socket.written(),
+            });
+        }
     }
 
     /// Whether there is room for another frame.

@@ -4,6 +4,7 @@
 //! said who it is may send little. A session is one task, so one waker is enough for both directions.
 
 use super::handshake::Upgraded;
+use super::session::size;
 use std::io::{self, Read, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -23,6 +24,8 @@ pub(crate) struct Socket<S = Upgraded> {
     is_over: bool,
     /// The last frame was taken, but found no room at once.
     is_blocked: bool,
+    /// Bytes of frames that were taken, about.
+    taken: u64,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
@@ -33,9 +36,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             .write_buffer_size(WRITE_BYTES)
             .max_frame_size(Some(frame_bytes))
             .max_message_size(Some(frame_bytes));
-        let stream = Blocking { stream, waker: Waker::noop().clone() };
+        let stream = Blocking { stream, waker: Waker::noop().clone(), written: 0 };
         let inner = WebSocket::from_raw_socket(stream, Role::Server, Some(config));
-        Self { inner, is_over: false, is_blocked: false }
+        Self { inner, is_over: false, is_blocked: false, taken: 0 }
+    }
+
+    /// Bytes that were written.
+    pub fn written(&self) -> u64 {
+        self.inner.get_ref().written
+    }
+
+    /// Bytes that were taken and not written, about.
+    pub fn queued(&self) -> usize {
+        usize::try_from(self.taken.saturating_sub(self.written())).unwrap_or(usize::MAX)
     }
 
     /// From the next frame on, frames have at most so many bytes.
@@ -69,13 +82,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
         self.wakes(context);
         ready_unless_blocked(self.inner.flush()).map(|flushed| {
-            self.is_blocked = false;
+            self.flushed();
             flushed
         })
     }
 
     /// Takes a frame; to be called once [`poll_ready`](Self::poll_ready) has said that there is room.
     pub fn start_send(&mut self, message: Message) -> Result<(), Error> {
+        self.taken += size(&message) as u64;
         match ready_unless_blocked(self.inner.write(message)) {
             Poll::Ready(written) => written,
             // It is queued all the same.
@@ -90,13 +104,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     pub fn poll_flush(&mut self, context: &Context<'_>) -> Poll<Result<(), Error>> {
         self.wakes(context);
         ready_unless_blocked(self.inner.flush()).map(|flushed| {
-            self.is_blocked = false;
+            self.flushed();
             match flushed {
                 // The last frame was the end.
                 Err(Error::ConnectionClosed) => Ok(()),
                 flushed => flushed,
             }
         })
+    }
+
+    /// Everything that was taken is written.
+    fn flushed(&mut self) {
+        self.is_blocked = false;
+        self.taken = self.written();
     }
 
     fn wakes(&mut self, context: &Context<'_>) {
@@ -116,6 +136,8 @@ struct Blocking<S> {
     stream: S,
     /// Woken when there is more.
     waker: Waker,
+    /// Bytes that were written.
+    written: u64,
 }
 
 impl<S: Unpin> Blocking<S> {
@@ -140,7 +162,9 @@ impl<S: AsyncRead + Unpin> Read for Blocking<S> {
 
 impl<S: AsyncWrite + Unpin> Write for Blocking<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.poll(|stream, context| stream.poll_write(context, bytes))
+        let written = self.poll(|stream, context| stream.poll_write(context, bytes))?;
+        self.written += written as u64;
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

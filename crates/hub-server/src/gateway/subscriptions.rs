@@ -32,6 +32,8 @@ pub(crate) struct Subscription {
     pub ack_timeout: Millis,
     /// How many topics it covered when it was opened.
     pub topics: usize,
+    /// Events that it had in flight when that was looked at last.
+    in_flight: usize,
     /// Of a subscription without a group: the bus does not know that it rests.
     pub paused: bool,
     /// Its topics have no bytes left of this second; events follow at this time.
@@ -51,6 +53,14 @@ pub(crate) enum Feed {
 }
 
 impl Feed {
+    /// Events that were delivered and are not settled, as far as this hub knows.
+    fn in_flight(&self) -> usize {
+        match self {
+            Self::Group(member) => member.in_flight(),
+            Self::Watch(_) => 0,
+        }
+    }
+
     /// How many topics it covered when it was opened, as far as this hub knows.
     pub fn topics(&self) -> usize {
         match self {
@@ -179,6 +189,8 @@ pub(crate) struct Subscriptions {
     /// Those with this group that cover several topics: an event's own topic names them, too.
     by_group: HashMap<String, Vec<u32>, RandomState>,
     rung: Arc<Rung>,
+    /// Events of all of them that are in flight.
+    in_flight: usize,
     /// Rung before, not yet empty.
     ready: VecDeque<u32>,
 }
@@ -186,6 +198,19 @@ pub(crate) struct Subscriptions {
 impl Subscriptions {
     pub fn len(&self) -> usize {
         self.by_name.len()
+    }
+
+    /// Events of all of them that were delivered and are not settled.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Counts anew what one has in flight: after every change, so that the sum needs no walk.
+    pub fn recount(&mut self, at: u32) {
+        if let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) {
+            let before = std::mem::replace(&mut slot.in_flight, slot.feed.in_flight());
+            self.in_flight = self.in_flight - before + slot.in_flight;
+        }
     }
 
     pub fn has(&self, name: &Name) -> bool {
@@ -212,6 +237,7 @@ impl Subscriptions {
             batch,
             ack_timeout,
             topics,
+            in_flight: 0,
             paused,
             held_until,
             in_line,
@@ -250,8 +276,15 @@ impl Subscriptions {
         named.into_iter().chain(covering).collect()
     }
 
-    /// The one of some that holds the event `id`: by its own name whatever the event's topic is, else by that.
-    pub fn holding(&mut self, candidates: &[u32], name: &Name, id: EventId) -> Option<&mut Member> {
+    /// Does something to the event `id` with the one of some that holds it; `None` if none does. An event goes by its own name
+    /// whatever its topic is, else by that.
+    pub fn settle<T>(
+        &mut self,
+        candidates: &[u32],
+        name: &Name,
+        id: EventId,
+        act: impl FnOnce(&mut Member) -> T,
+    ) -> Option<T> {
         let holds = |at: &u32| match self.slots[*at as usize].as_ref() {
             Some(Subscription { name: own, feed: Feed::Group(feed), .. }) => {
                 feed.topic_of(id).is_some_and(|of| own == name || of.as_str() == name.topic)
@@ -259,10 +292,12 @@ impl Subscriptions {
             _ => false,
         };
         let at = candidates.iter().copied().find(|at| holds(at))?;
-        match self.slots[at as usize].as_mut().map(|slot| &mut slot.feed) {
-            Some(Feed::Group(feed)) => Some(feed),
-            _ => None,
-        }
+        let Some(Feed::Group(feed)) = self.slots[at as usize].as_mut().map(|slot| &mut slot.feed) else {
+            return None;
+        };
+        let done = act(feed);
+        self.recount(at);
+        Some(done)
     }
 
     /// Whether one has a topic among its own.
@@ -277,6 +312,7 @@ impl Subscriptions {
         let at = self.by_name.remove(name)?;
         let slot = self.slots[at as usize].take()?;
         self.free.push(at);
+        self.in_flight -= slot.in_flight;
         if let Some(group) = &name.group
             && let Some(wide) = self.by_group.get_mut(group)
         {
@@ -304,6 +340,7 @@ impl Subscriptions {
         self.by_group.clear();
         self.free.clear();
         self.ready.clear();
+        self.in_flight = 0;
         std::mem::take(&mut self.slots).into_iter().flatten().collect()
     }
 

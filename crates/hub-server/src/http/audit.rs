@@ -9,12 +9,9 @@ use axum::http::request::Parts;
 use axum::http::{Method, Uri};
 use std::net::SocketAddr;
 
-/// Where a request comes from and what it asks for. Nothing is kept while there is no audit log.
+/// Where a request comes from and what it asks for.
 #[derive(Debug)]
-pub(super) struct Trail(Option<Request>);
-
-#[derive(Debug)]
-struct Request {
+pub(super) struct Trail {
     audit: Audit,
     peer: Option<SocketAddr>,
     method: Method,
@@ -33,13 +30,17 @@ pub(super) struct About<'a> {
 
 impl Trail {
     pub fn of(parts: &Parts, hub: &Hub) -> Self {
-        let audit = hub.audit();
-        Self(audit.is_on().then(|| Request {
-            audit: audit.clone(),
+        Self {
+            audit: hub.audit().clone(),
             peer: address_of(&parts.extensions),
             method: parts.method.clone(),
             uri: parts.uri.clone(),
-        }))
+        }
+    }
+
+    /// The address of the client, if it is known.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.peer
     }
 
     /// Records a refusal, if it is of a kind that the audit log has.
@@ -68,7 +69,7 @@ impl Trail {
         about: About<'_>,
         refused: Option<&Failure>,
     ) {
-        let Some(Request { audit, peer, method, uri }) = &self.0 else { return };
+        let Self { audit, peer, method, uri } = self;
         let reason = refused.map(ToString::to_string);
         audit.record(&Entry {
             event,

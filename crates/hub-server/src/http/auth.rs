@@ -5,6 +5,7 @@ use super::error::{Failure, shown};
 use crate::acl::{Action, Effect, Policy, Rule, Target};
 use crate::auth::tickets::Ticket;
 use crate::auth::{Authenticator, Identity, Rejected};
+use crate::connections::{ConnectionKind, OpenConnection};
 use crate::gateway::origin_allowed;
 use crate::limits::{From, Meter, Work};
 use crate::net::{ClientCertificate, origin_of};
@@ -180,6 +181,29 @@ impl Caller {
         self.identity.subject.as_deref().unwrap_or_default()
     }
 
+    /// The token's `exp`, in seconds.
+    pub fn exp(&self) -> Option<u64> {
+        self.identity.exp
+    }
+
+    /// Its subject; `None` for a token without one.
+    pub fn named_subject(&self) -> Option<&str> {
+        self.identity.subject.as_deref()
+    }
+
+    /// The rules that count for it, in their order.
+    pub fn rules(&self) -> &[Rule] {
+        self.rules.rules()
+    }
+
+    /// Lists an answer that takes long among the open connections.
+    pub fn open_stream(&self, hub: &Hub, kind: ConnectionKind) -> OpenConnection {
+        let open = hub.open_connections();
+        let open = open.open(kind, self.named_subject(), self.trail.peer(), hub.bus().now());
+        open.set_expires(self.identity.expires);
+        open
+    }
+
     /// When the token runs out.
     pub fn expires(&self) -> Option<Millis> {
         self.identity.expires
@@ -244,29 +268,35 @@ impl Caller {
 
     /// Like [`must`](Self::must), by the rules as they are by now: for answers that take long.
     pub fn still_must(&mut self, hub: &Hub, action: Action, target: Target<'_>) -> Result<(), Failure> {
-        self.refresh(hub, action)?;
+        self.refresh(hub, action.as_str())?;
         self.must(action, target, None)
+    }
+
+    /// Takes the rights as they are by now, for answers that take long; refuses a token that was revoked. Answers whether the rules may
+    /// have changed.
+    pub fn renew(&mut self, hub: &Hub) -> Result<bool, Failure> {
+        self.refresh(hub, "read")
     }
 
     /// The same for work that goes on behind a request: the audit log has a line if it is refused, and none if it goes on.
     pub fn still_may(&mut self, hub: &Hub, action: Action, target: Target<'_>) -> Result<(), Failure> {
-        self.refresh(hub, action)?;
+        self.refresh(hub, action.as_str())?;
         match self.may(action, target, None) {
             true => Ok(()),
             false => self.must(action, target, None),
         }
     }
 
-    /// Takes the rules as they are by now. Refuses a token that was revoked.
-    fn refresh(&mut self, hub: &Hub, action: Action) -> Result<(), Failure> {
-        hub.check_revoked(&self.identity)
-            .map_err(|error| self.refused(action.as_str(), About::default(), error))?;
+    /// Takes the rules as they are by now, and answers whether they may be others. Refuses a token that was revoked.
+    fn refresh(&mut self, hub: &Hub, action: &'static str) -> Result<bool, Failure> {
+        hub.check_revoked(&self.identity).map_err(|error| self.refused(action, About::default(), error))?;
         let settings = hub.settings();
-        if !Arc::ptr_eq(&settings, &self.settings) {
+        let has_changed = !Arc::ptr_eq(&settings, &self.settings);
+        if has_changed {
             self.rules = settings.rules_for(&self.identity);
             self.settings = settings;
         }
-        Ok(())
+        Ok(has_changed)
     }
 
     /// Whether it may look at a group: who could join it may, and who could delete it.
@@ -327,6 +357,12 @@ impl Caller {
         self.meter.owe_bytes_out(bytes);
         self.meter.owe_topic_bytes_out(topic, bytes);
         self.meter.wait_bytes_out().max(self.meter.wait_topic_bytes_out(|pattern| pattern.matches(topic)))
+    }
+
+    /// Charges bytes of an answer that come from no topic alone, and says how long the next have to wait, if they have to.
+    pub fn send_figures(&mut self, bytes: usize) -> Option<Duration> {
+        self.meter.owe_bytes_out(bytes);
+        self.meter.wait_bytes_out()
     }
 
     /// Takes what a request was more than one event.

@@ -13,6 +13,7 @@ use super::query::Params;
 use super::stream::while_valid;
 use crate::Hub;
 use crate::acl::{Action, Target};
+use crate::connections::{ConnectionKind, OpenConnection};
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::header;
@@ -39,7 +40,8 @@ pub(super) async fn backup(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     };
     let head = head(&pinned);
     tracing::info!(segment = pinned.end.segment, commit = pinned.end.commit, "backup began: files are held");
-    let pin = PinStream { hub, caller, all, pinned };
+    let open = caller.open_stream(&hub, ConnectionKind::Backup);
+    let pin = PinStream { hub, caller, all, pinned, _open: open };
     let rest = stream::try_unfold(pin, |mut pin| async move {
         pin.next().await?;
         Ok(Some((Bytes::from_static(b"{}\n"), pin)))
@@ -85,6 +87,8 @@ struct PinStream {
     caller: Caller,
     all: Pattern,
     pinned: PinnedFiles,
+    /// Its place among the open connections.
+    _open: OpenConnection,
 }
 
 impl PinStream {

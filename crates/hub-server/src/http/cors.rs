@@ -3,9 +3,9 @@
 //! A page sends its token itself. Cookies and client certificates, which a browser would add, are not let in:
 //! `Access-Control-Allow-Credentials` is never sent.
 
-use crate::Hub;
+use crate::{Hub, Settings};
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -24,11 +24,7 @@ pub(super) async fn cors(State(hub): State<Hub>, request: Request, next: Next) -
     if settings.cors_origins.is_empty() {
         return next.run(request).await;
     }
-    let origin = request.headers().get(header::ORIGIN).cloned().filter(|origin| {
-        let is_listed =
-            |listed: &String| listed.trim_end_matches('/').as_bytes().eq_ignore_ascii_case(origin.as_bytes());
-        settings.cors_origins.iter().any(is_listed)
-    });
+    let origin = listed_origin(&settings, request.headers()).cloned();
     drop(settings);
     let is_preflight = request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
@@ -43,6 +39,15 @@ pub(super) async fn cors(State(hub): State<Hub>, request: Request, next: Next) -
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     }
     answer
+}
+
+/// The origin of the page that sends a request, if pages of it may read answers.
+pub(super) fn listed_origin<'a>(settings: &Settings, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
+    headers.get(header::ORIGIN).filter(|origin| {
+        let is_listed =
+            |listed: &String| listed.trim_end_matches('/').as_bytes().eq_ignore_ascii_case(origin.as_bytes());
+        settings.cors_origins.iter().any(is_listed)
+    })
 }
 
 /// The answer to the question of a browser whether a page may send a request. It needs no token: it says nothing but what is configured.

@@ -65,6 +65,11 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, "not_found", error)
     }
 
+    /// Whether there is no such thing.
+    pub fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
     /// The code that a program goes by.
     pub fn code(&self) -> &'static str {
         self.body.code

@@ -1,8 +1,9 @@
 //! `GET /events`: a topic as server-sent events, from now on or from a position on.
 //!
 //! A stream is an ephemeral subscription: nothing is stored, and a reader that cannot keep up is told what it missed. One chunk has
-//! everything that waits, and a chunk that is not full is followed by a short rest, so that a busy topic costs a write per reader and rest,
-//! not one per event. A slow reader costs a block of the log and a chunk.
+//! everything that waits, and a chunk that is not full is followed by a pause, so that a busy topic costs a write per reader and pause,
+//! not one per event. Each stream pauses on a grid of its own: the writes of many readers of one topic are spread over the pause and do not
+//! delay publishes as one burst. A slow reader costs a block of the log and a chunk.
 
 use super::audit::About;
 use super::auth::{Caller, CallerOrTicket};
@@ -14,6 +15,7 @@ use super::record::{RecordFormat, put_record};
 use super::stream::{check, draining, expired, passed};
 use crate::acl::{Action, Target};
 use crate::cloudevents::Accepted;
+use crate::connections::{ConnectionKind, OpenConnection};
 use crate::limits::LiveConnection;
 use crate::{Hub, Settings};
 use axum::body::Body;
@@ -33,12 +35,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// A chunk of this size goes out at once, and the next one follows without a rest.
+/// A chunk of this size goes out at once, and the next one follows without a pause.
 const CHUNK_BYTES: usize = 64 << 10;
 /// The bytes of events that are read ahead for a stream.
 const READ_AHEAD_BYTES: usize = 256 << 10;
-/// The rest after a chunk that is not full. What is published meanwhile goes out together.
-const REST: Duration = Duration::from_millis(50);
+/// The pause after a chunk that is not full, in the mean. What is published meanwhile goes out together.
+const PAUSE: Duration = Duration::from_millis(50);
 /// A stream that has nothing to say sends a comment this often, so that proxies do not close it.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long a browser waits before it connects again, in milliseconds: the least, and what a random part adds at most.
@@ -46,7 +48,7 @@ const RETRY: (u64, u64) = (1_000, 2_000);
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Proxies of the nginx kind hold back answers that they know no end of, unless told.
-const NO_BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
+pub(super) const NO_BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
 pub(super) async fn events(
     State(hub): State<Hub>,
@@ -67,6 +69,8 @@ pub(super) async fn events(
     let live = count(&hub, &caller, &topic)?;
     let subscribe = hub.bus().subscribe(&topic).from(from).filter(filter).max_bytes(READ_AHEAD_BYTES);
     let watch = in_time(subscribe.watch()).await?;
+    let open = caller.open_stream(&hub, ConnectionKind::Events);
+    open.set_subscriptions(1);
     let now = Instant::now();
     let events = Events {
         settings: hub.follow(),
@@ -77,8 +81,10 @@ pub(super) async fn events(
         format: RecordFormat::of(Accepted::of(&headers)),
         has_begun: false,
         is_over: false,
+        grid: Grid::from(now),
         resumes_at: now,
         speaks_at: now + KEEP_ALIVE,
+        open,
         _live: live,
     };
     let chunks = stream::unfold(events, |mut events| async move {
@@ -134,10 +140,14 @@ struct Events {
     format: RecordFormat,
     has_begun: bool,
     is_over: bool,
+    /// Where its pauses end.
+    grid: Grid,
     /// When the next events may go out.
     resumes_at: Instant,
     /// When a comment is due.
     speaks_at: Instant,
+    /// Its place among the open connections.
+    open: OpenConnection,
     /// Its place among what its subject has open.
     _live: LiveConnection,
 }
@@ -145,6 +155,7 @@ struct Events {
 impl Events {
     /// The next chunk; `None` after the last.
     async fn next(&mut self) -> Option<Bytes> {
+        self.open.sent();
         if self.is_over {
             return None;
         }
@@ -158,6 +169,7 @@ impl Events {
             }),
         };
         self.speaks_at = Instant::now() + KEEP_ALIVE;
+        self.open.queue(chunk.len());
         Some(chunk)
     }
 
@@ -197,7 +209,7 @@ impl Events {
             }
         }
         let now = Instant::now();
-        self.resumes_at = if text.len() < CHUNK_BYTES { now + REST } else { now };
+        self.resumes_at = if text.len() < CHUNK_BYTES { self.grid.after_pause(now) } else { now };
         if let Some(wait) = self.caller.send_bytes(&self.topic, text.len()) {
             self.resumes_at = self.resumes_at.max(now + wait);
         }
@@ -221,6 +233,26 @@ impl Events {
     }
 }
 
+/// Points in time with a [`PAUSE`] between two of them, at a random offset.
+#[derive(Clone, Copy, Debug)]
+struct Grid {
+    origin: Instant,
+}
+
+impl Grid {
+    fn from(now: Instant) -> Self {
+        let offset = RandomState::default().hash_one(0) % PAUSE.as_nanos() as u64;
+        Self { origin: now + Duration::from_nanos(offset) }
+    }
+
+    /// The first point that is at least half a pause away: one to the next on a busy topic, half a pause to one and a half after a single event.
+    fn after_pause(self, now: Instant) -> Instant {
+        let earliest = (now + PAUSE / 2).saturating_duration_since(self.origin);
+        let points = earliest.as_nanos().div_ceil(PAUSE.as_nanos());
+        self.origin + PAUSE * u32::try_from(points).unwrap_or(u32::MAX)
+    }
+}
+
 fn first_size(first: &Watched) -> usize {
     match first {
         Watched::Event(event) => event.json().len() + 64,
@@ -229,13 +261,13 @@ fn first_size(first: &Watched) -> usize {
 }
 
 /// Random, so that the readers of a hub that restarts do not all come back at once.
-fn beginning() -> Bytes {
+pub(super) fn beginning() -> Bytes {
     let (least, random) = RETRY;
     let millis = least + RandomState::default().hash_one(0) % random;
     format!("retry: {millis}\n\n").into()
 }
 
-fn end(failure: &Failure) -> Bytes {
+pub(super) fn end(failure: &Failure) -> Bytes {
     let reason = json!({ "code": failure.code(), "error": failure.to_string() });
     format!("event: end\ndata: {reason}\n\n").into()
 }
@@ -250,5 +282,37 @@ fn put_number(mut number: u64, text: &mut Vec<u8>) {
         if number == 0 {
             return text.put_slice(&digits[at..]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_pauses_for_half_a_pause_to_one_and_a_half() {
+        let now = Instant::now();
+        let grid = Grid::from(now);
+        for millis in 0..500 {
+            let chunk = now + Duration::from_millis(millis);
+            let pause = grid.after_pause(chunk) - chunk;
+            assert!((PAUSE / 2..PAUSE * 3 / 2).contains(&pause), "{pause:?} after {millis} ms");
+        }
+    }
+
+    #[test]
+    fn a_stream_of_a_busy_topic_writes_once_in_a_pause() {
+        let grid = Grid::from(Instant::now());
+        let first = grid.after_pause(Instant::now());
+        assert_eq!(grid.after_pause(first), first + PAUSE);
+    }
+
+    #[test]
+    fn streams_that_one_event_wakes_do_not_write_together_from_then_on() {
+        let now = Instant::now();
+        let mut writes: Vec<Instant> = (0..100).map(|_| Grid::from(now).after_pause(now)).collect();
+        writes.sort_unstable();
+        writes.dedup_by_key(|write| (*write - now).as_millis());
+        assert!(writes.len() > 20, "100 streams write at {} different milliseconds", writes.len());
     }
 }

@@ -38,6 +38,11 @@ pub(super) trait Source: Send + 'static {
 
     /// Where the next page begins, if this one ends here: `None` if nothing follows.
     fn next_page(&mut self, hub: &Hub) -> impl Future<Output = Result<Option<Next>, Failure>> + Send;
+
+    /// Further members of the answer, as JSON without braces.
+    fn more(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A part of a page.
@@ -62,6 +67,7 @@ pub(super) enum Then {
 pub(super) enum Next {
     AfterSeq(u64),
     AfterKey(String),
+    BeforeSeq(u64),
 }
 
 /// Answers with a page of at most `limit` events.
@@ -183,6 +189,10 @@ impl<S: Source> EventsPage<S> {
         if let Some(next) = next.and_then(|next| serde_json::to_vec(next).ok()) {
             text.put_slice(b",\"next\":");
             text.put_slice(&next);
+        }
+        if let Some(more) = self.source.more() {
+            text.put_slice(b",");
+            text.put_slice(more.as_bytes());
         }
         text.put_slice(b"}\n");
     }

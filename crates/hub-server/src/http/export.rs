@@ -13,6 +13,7 @@ use super::stream::passed;
 use crate::Hub;
 use crate::acl::{Action, Target};
 use crate::cloudevents::{self, Accepted};
+use crate::connections::{ConnectionKind, OpenConnection};
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, header};
@@ -47,6 +48,7 @@ pub(super) async fn export(
     caller.must(Action::Subscribe, Target::Topic(&topic), None)?;
     exists(hub.bus(), &topic)?;
     let (after, end) = in_time(range(hub.bus(), &topic, from, after)).await?;
+    let open = caller.open_stream(&hub, ConnectionKind::Export);
     let mut export = Export {
         hub,
         caller,
@@ -58,6 +60,7 @@ pub(super) async fn export(
         has_begun: false,
         is_over: false,
         wait: None,
+        open,
     };
     // The first block is read before the answer begins: what is wrong by now still has a status.
     let first = in_time(export.read()).await?;
@@ -139,11 +142,14 @@ struct Export {
     is_over: bool,
     /// How long the next block has to wait, if it has to: the caller has been sent as many bytes as it may.
     wait: Option<Duration>,
+    /// Its place among the open connections.
+    open: OpenConnection,
 }
 
 impl Export {
     /// The next chunk; `None` once everything was written.
     async fn next(&mut self) -> Result<Option<Bytes>, Cut> {
+        self.open.sent();
         if self.is_over {
             return Ok(None);
         }
@@ -209,6 +215,7 @@ impl Export {
         if is_array && self.is_over {
             text.extend_from_slice(if self.has_begun { b"]\n" } else { b"[]\n" });
         }
+        self.open.queue(text.len());
         text.into()
     }
 }

@@ -3,19 +3,19 @@
 use super::audit::About;
 use super::auth::Caller;
 use super::cursors::{exists, no_such_group};
-use super::error::{Answer, in_time};
+use super::error::{Answer, Failure, in_time};
 use super::groups::Unsettled;
 use super::query::Params;
 use crate::Hub;
 use crate::acl::{Action, Target};
 use crate::limits::Work;
-use axum::Json;
 use axum::extract::{RawQuery, State};
+use axum::http::header;
 use axum::response::IntoResponse;
 use hub_core::{
     EventState, GroupDetail, GroupSample, GroupStatus, KeyBlock, MeasuredRates, MemberStatus, RecentFailure,
 };
-use hub_proto::{Code, Error, GroupName};
+use hub_proto::{Code, Error, GroupName, TopicName};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -69,28 +69,46 @@ pub(super) async fn detail(State(hub): State<Hub>, mut caller: Caller, RawQuery(
     let params = Params::read(query.as_deref(), &["topic", "group"])?;
     let (topic, group) = (params.topic()?, GroupName::parse(params.required("group")?)?);
     caller.take_one()?;
-    if !caller.sees_group(&topic, &group) {
-        let about = About { topic: Some(&topic), group: Some(&group), target: None };
-        let text = format!(
-            "the token allows neither to join group {group} on topic {topic} nor to administrate the topic"
-        );
-        return Err(caller.refused("read", about, Error::new(Code::Forbidden, text)));
-    }
+    must_see(&caller, &topic, &group)?;
     exists(hub.bus(), &topic)?;
-    let is_admin = caller.may(Action::Admin, Target::Topic(&topic), None);
-    let Some(found) = in_time(hub.bus().group_detail(&topic, &group)).await? else {
-        let others = in_time(hub.bus().elsewhere(std::slice::from_ref(&topic))).await?;
-        let other = others.into_iter().find(|other| other.status.group == group);
-        let other = other.ok_or_else(|| no_such_group(&topic, &group))?;
+    let text = look(&hub, &mut caller, &topic, &group).await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
+}
+
+/// Refuses those who may neither join the group nor administrate its topic.
+pub(super) fn must_see(caller: &Caller, topic: &TopicName, group: &GroupName) -> Result<(), Failure> {
+    if caller.sees_group(topic, group) {
+        return Ok(());
+    }
+    let about = About { topic: Some(topic), group: Some(group), target: None };
+    let text = format!(
+        "the token allows neither to join group {group} on topic {topic} nor to administrate the topic"
+    );
+    Err(caller.refused("read", about, Error::new(Code::Forbidden, text)))
+}
+
+/// The answer about a group that the caller may see, as JSON.
+pub(super) async fn look(
+    hub: &Hub,
+    caller: &mut Caller,
+    topic: &TopicName,
+    group: &GroupName,
+) -> Result<Vec<u8>, Failure> {
+    let unwritable = |_| Error::internal("a group cannot be written");
+    let is_admin = caller.may(Action::Admin, Target::Topic(topic), None);
+    let Some(found) = in_time(hub.bus().group_detail(topic, group)).await? else {
+        let others = in_time(hub.bus().elsewhere(std::slice::from_ref(topic))).await?;
+        let other = others.into_iter().find(|other| other.status.group == *group);
+        let other = other.ok_or_else(|| no_such_group(topic, group))?;
         let mut answer = status(&other.status);
         if let Some(owner) = other.owner.filter(|_| is_admin) {
             answer["owner"] = json!(owner.address);
         }
-        return Ok(Json(answer).into_response());
+        return Ok(serde_json::to_vec(&answer).map_err(unwritable)?);
     };
     let GroupDetail { status: of, epoch, members, failures, next_deadline, blocking } = found;
     caller.owe(Work::groups(members.len()));
-    let rates = hub.bus().group_rates(&topic, &group).unwrap_or_default();
+    let rates = hub.bus().group_rates(topic, group).unwrap_or_default();
     let failed =
         |RecentFailure { seq, attempt, ts, reason }: RecentFailure| Failed { seq, attempt, ts, reason };
     let answer = Detail {
@@ -102,7 +120,7 @@ pub(super) async fn detail(State(hub): State<Hub>, mut caller: Caller, RawQuery(
         next_deadline_ms: next_deadline,
         blocking: blocking.map(block),
     };
-    Ok(Json(answer).into_response())
+    Ok(serde_json::to_vec(&answer).map_err(unwritable)?)
 }
 
 fn member(status: MemberStatus, is_admin: bool) -> Member {

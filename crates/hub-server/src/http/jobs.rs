@@ -99,9 +99,13 @@ pub(super) async fn cancel(
 ) -> Answer {
     Params::read(query.as_deref(), &[])?;
     caller.take_one()?;
-    let job = find(&hub, &caller, id)?;
-    let target = format!("job:{}", job.id);
-    caller.administrate(Target::Topic(&job.topic), About { target: Some(&target), ..About::default() })?;
+    let id = read_id(id)?;
+    let target = format!("job:{id}");
+    let about = About { target: Some(&target), ..About::default() };
+    let job = hub.jobs().get(id).filter(|job| sees(&caller, job));
+    // A caller that may not cancel the job learns nothing of it; the attempt is recorded.
+    caller.administrate_if(job.is_some(), about, || unknown(id))?;
+    let Some(job) = job else { return Err(unknown(id)) };
     job.cancel();
     job.end(Ended::Cancelled, hub.bus().now());
     Ok(Json(Entry::of(&job)).into_response())
@@ -109,17 +113,22 @@ pub(super) async fn cancel(
 
 /// A job that the caller may see. Who may not learns nothing of it.
 fn find(hub: &Hub, caller: &Caller, id: Result<Path<String>, PathRejection>) -> Result<Arc<Job>, Failure> {
+    let id = read_id(id)?;
+    hub.jobs().get(id).filter(|job| sees(caller, job)).ok_or_else(|| unknown(id))
+}
+
+fn read_id(id: Result<Path<String>, PathRejection>) -> Result<EventId, Failure> {
     let Path(id) = id.map_err(|_| Failure::bad_request("the job in the path is not UTF-8"))?;
-    let parsed = EventId::parse(&id).map_err(|_| {
+    EventId::parse(&id).map_err(|_| {
         Failure::bad_request(format!(
             "job {} is not a UUID, as the request that began it answered",
             shown(&id)
         ))
-    })?;
-    let job = hub.jobs().get(parsed).filter(|job| sees(caller, job));
-    job.ok_or_else(|| {
-        Failure::not_found(format!(
-            "job {parsed} is not known to this hub: jobs are kept for an hour, by the hub that began them"
-        ))
     })
+}
+
+fn unknown(id: EventId) -> Failure {
+    Failure::not_found(format!(
+        "job {id} is not known to this hub: jobs are kept for an hour, by the hub that began them"
+    ))
 }

@@ -3,6 +3,7 @@
 use super::auth::Caller;
 use super::cursors::exists;
 use super::error::{Answer, Failure, in_time};
+use super::etag::is_listed;
 use super::events_page::{self, Block, Next, Source, Then};
 use super::page::Page;
 use super::query::Params;
@@ -59,8 +60,8 @@ async fn one(hub: &Hub, caller: &mut Caller, topic: &TopicName, key: &str, heade
     let newest = in_time(hub.bus().latest_by_key(topic, &[key])).await?.into_iter().next().flatten();
     // Weak: the bytes may be compressed. Without a record it is 0, which is no seq.
     let tag = format!("W/\"{}\"", newest.as_ref().map_or(0, |event| event.seq()));
-    let is_known = is_listed(headers, &tag);
     let tag = HeaderValue::try_from(tag).map_err(|_| Failure::bad_request("the seq is no header's value"))?;
+    let is_known = is_listed(headers, &tag);
     let kept: [(HeaderName, HeaderValue); 3] = [
         (header::ETAG, tag),
         (header::CACHE_CONTROL, CACHE_CONTROL),
@@ -78,14 +79,6 @@ async fn one(hub: &Hub, caller: &mut Caller, topic: &TopicName, key: &str, heade
     caller.send_bytes(topic, text.len());
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
     Ok((kept, kind, text).into_response())
-}
-
-/// Whether `If-None-Match` has a tag. Tags are compared weakly.
-fn is_listed(headers: &HeaderMap, tag: &str) -> bool {
-    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-    let given = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let mut given = given.flat_map(|value| value.split(','));
-    given.any(|listed| listed.trim() == "*" || opaque(listed) == opaque(tag))
 }
 
 /// The newest records of a topic, in the order of their keys.

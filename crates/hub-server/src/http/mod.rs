@@ -15,10 +15,14 @@
 //! | `/groups`, `/groups/seek` | `groups`, `seek` |
 //! | `/export` | `export` |
 //! | `/replay`, `/latest-by-key` | `replay`, `latest`, `events_page`, `position` |
+//! | `/history` | `history`, `backward` |
+//! | `/live` | `live` |
 //! | `/events`, `/ticket` | `events`, `ticket` |
 //! | how one event is written | `record` |
 //! | what ends a long answer | `stream` |
-//! | pages of other origins, compression | `cors`, `compression` |
+//! | pages of other origins, compression | `cors`, `fetch_site`, `compression` |
+//! | the dashboard's page at `/` | `dashboard` |
+//! | `/whoami`, `/connections`, `/audit` | `whoami`, `connections`, `audit_lines` |
 //! | `/dlq…` | `dlq` |
 //! | `/jobs…` | `jobs` |
 //! | `/event`, `/event/find` | `event`, `find` |
@@ -37,26 +41,34 @@
 
 mod api;
 mod audit;
+mod audit_lines;
 mod auth;
 mod backup;
+mod backward;
 mod body;
 mod compression;
+mod connections;
 mod cors;
 mod cursors;
+mod dashboard;
 mod dlq;
 mod error;
+mod etag;
 mod event;
 mod events;
 mod events_page;
 mod export;
+mod fetch_site;
 mod find;
 mod group_detail;
 mod groups;
 mod headers;
 mod health;
+mod history;
 mod hubs;
 mod jobs;
 mod latest;
+mod live;
 mod metrics;
 mod openapi;
 mod outbox;
@@ -76,8 +88,10 @@ mod ticket;
 mod topics;
 mod visible;
 mod waiting;
+mod whoami;
 
 pub(crate) use dlq::Outcome;
+pub(crate) use live::Sampler;
 pub use waiting::Waiting;
 
 use crate::{Hub, gateway};
@@ -91,13 +105,14 @@ use error::Failure;
 use tower_http::compression::CompressionLayer;
 
 impl Hub {
-    /// The HTTP side: publish, read, groups, health, metrics, and the gateway at `/ws`.
+    /// The HTTP side: publish, read, groups, health, metrics, the dashboard at `/`, and the gateway at `/ws`.
     pub fn ops(&self) -> Router {
         self.sample_rates();
         // Pages and lists can be long. What is safe to compress, and for whom: see `compression`.
         let compressed = Api::default()
             .at(&api::REPLAY, get(replay::replay))
             .at(&api::LATEST_BY_KEY, get(latest::latest_by_key))
+            .at(&api::HISTORY, get(history::history))
             .at(&api::TOPICS, get(topics::topics))
             .at(&api::DELETE_TOPIC, delete(topics::delete))
             .at(&api::GROUPS, get(groups::groups))
@@ -121,6 +136,7 @@ impl Hub {
             .at(&api::EVENT, get(event::event))
             .at(&api::FIND_EVENT, get(find::find))
             .at(&api::STATS, get(stats::stats))
+            .at(&api::LIVE, get(live::live))
             .at(&api::DLQ, get(dlq::list))
             .at(&api::DELETE_DLQ, delete(dlq::delete))
             .at(&api::DLQ_SHOW, get(dlq::show))
@@ -130,6 +146,9 @@ impl Hub {
             .at(&api::JOBS, get(jobs::jobs))
             .at(&api::JOB, get(jobs::job))
             .at(&api::CANCEL_JOB, delete(jobs::cancel))
+            .at(&api::WHOAMI, get(whoami::whoami))
+            .at(&api::CONNECTIONS, get(connections::connections))
+            .at(&api::AUDIT, get(audit_lines::audit))
             .at(&api::HUBS, get(hubs::hubs))
             .at(&api::QUOTAS, get(quotas::quotas))
             .at(&api::REVOKE, post(revoke::revoke))
@@ -146,8 +165,10 @@ impl Hub {
             .at(&api::METRICS, get(metrics::metrics))
             .at(&api::OPENAPI, get(openapi::openapi))
             .finish()
+            .merge(dashboard::routes(self.follow()))
             .fallback(async || Failure::no_such_path())
             .method_not_allowed_fallback(async || Failure::no_such_method())
+            .layer(from_fn_with_state(self.clone(), fetch_site::refuse_foreign_writes))
             .layer(from_fn_with_state(self.clone(), cors::cors))
             .layer(map_response(every_answer))
             .with_state(self.clone())

@@ -205,8 +205,7 @@ pub(super) async fn delete(
     let name = name_of(name)?;
     Params::read(query.as_deref(), &[])?;
     caller.take_one()?;
-    let entry = find(&hub, &caller, &name).await?;
-    administrate(&caller, &name, true, &entry.endpoint.definition.topic)?;
+    let entry = find_to_change(&hub, &caller, &name).await?;
     in_time(hub.push().delete(hub.bus(), &name)).await?;
     tracing::info!(push = name, "push subscription deleted");
     let group = &entry.endpoint.group;
@@ -223,8 +222,7 @@ pub(super) async fn resume(
     let name = name_of(name)?;
     Params::read(query.as_deref(), &[])?;
     caller.take_one()?;
-    let entry = find(&hub, &caller, &name).await?;
-    administrate(&caller, &name, true, &entry.endpoint.definition.topic)?;
+    find_to_change(&hub, &caller, &name).await?;
     in_time(hub.push().resume(hub.bus(), &name)).await?;
     tracing::info!(push = name, "push subscription resumed");
     answer(&hub, &name)
@@ -251,6 +249,22 @@ async fn find(hub: &Hub, caller: &Caller, name: &str) -> Result<Entry, Failure> 
     entry.ok_or_else(|| unknown(name))
 }
 
+/// The same for an admin action. An attempt on an endpoint that the caller may not administrate is recorded, whether there is one or not.
+async fn find_to_change(hub: &Hub, caller: &Caller, name: &str) -> Result<Entry, Failure> {
+    match find(hub, caller, name).await {
+        Ok(entry) => {
+            administrate(caller, name, true, &entry.endpoint.definition.topic)?;
+            Ok(entry)
+        }
+        Err(failure) if failure.is_not_found() => {
+            let about = About { target: Some(&target_of(name)), ..About::default() };
+            caller.administrate_if(false, about, || unknown(name))?;
+            Err(failure)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
 fn unknown(name: &str) -> Failure {
     Failure::not_found(format!(
         "there is no push subscription {} whose topics the token may administrate; GET /push lists them",
@@ -259,7 +273,7 @@ fn unknown(name: &str) -> Failure {
 }
 
 /// An endpoint shows everything of its topics to the administrator who makes it.
-fn may_administrate(caller: &Caller, target: &PushTarget) -> bool {
+pub(super) fn may_administrate(caller: &Caller, target: &PushTarget) -> bool {
     caller.reads_as_administrator(match target {
         PushTarget::Topic(topic) => Target::Topic(topic),
         PushTarget::Pattern(pattern) => Target::Pattern(pattern),

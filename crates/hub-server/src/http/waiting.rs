@@ -1,9 +1,11 @@
 //! A hub whose store is not there yet: it listens, says so, and takes nothing.
 //!
 //! Whoever restarts processes sees that this one runs (`/healthz`), whoever sends it work that it is not ready
-//! (`/readyz`). Anything else, on either port, is `unavailable`.
+//! (`/readyz`). The files of the dashboard are there, too: a page that is open finds the hub when the wait is over. Anything else, on
+//! either port, is `unavailable`.
 
 use super::auth::{is_known_to, is_open_by};
+use super::dashboard;
 use super::error::{Answer, Failure};
 use super::every_answer;
 use super::health::{Details, healthz, not_ready};
@@ -63,6 +65,7 @@ impl Waiting {
         let health = Router::new()
             .route("/healthz", get(healthz))
             .route("/readyz", get(readyz))
+            .merge(dashboard::routes(self.settings.clone()))
             .fallback(not_yet)
             .layer(map_response(every_answer))
             .with_state(self.clone());

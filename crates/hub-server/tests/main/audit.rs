@@ -86,10 +86,21 @@ impl World {
 
     /// Asks over HTTP: the status.
     async fn ask(&self, method: &str, path: &str, token: &str, body: &Value) -> u16 {
+        self.send(method, path, token, body).await.status().as_u16()
+    }
+
+    /// Asks over HTTP for what is there: the answer.
+    async fn answer(&self, method: &str, path: &str, token: &str, body: &Value) -> Value {
+        let answer = self.send(method, path, token, body).await;
+        assert_eq!(answer.status(), 200);
+        serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
+    }
+
+    async fn send(&self, method: &str, path: &str, token: &str, body: &Value) -> reqwest::Response {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let request = reqwest::Client::new().request(method, format!("http://{}{path}", self.ops));
         let request = if token.is_empty() { request } else { request.bearer_auth(token) };
-        request.body(body.to_string()).send().await.unwrap().status().as_u16()
+        request.body(body.to_string()).send().await.unwrap()
     }
 
     /// The next line.
@@ -308,6 +319,8 @@ async fn every_admin_action_is_told_whether_it_is_allowed_or_not() {
     client.ok(list).await;
     let seek = json!({"topic": "t", "group": "g", "to": "earliest"});
     let none = json!(null);
+    let push =
+        json!({"topic": "t", "url": "https://crm.example.com/", "secrets": [crate::push::endpoint::SECRET]});
     let actions = [
         ("POST", "/groups/seek", "POST /groups/seek", &seek, json!({"topic": "t", "group": "g"})),
         ("DELETE", "/groups?topic=t&group=g", "DELETE /groups", &none, json!({"topic": "t", "group": "g"})),
@@ -333,6 +346,33 @@ async fn every_admin_action_is_told_whether_it_is_allowed_or_not() {
             &json!({"outbox": "shop"}),
             json!({"target": "outbox:shop"}),
         ),
+        ("POST", "/backup", "POST /backup", &none, json!({"target": "backup"})),
+        ("POST", "/dlq/replay", "POST /dlq/replay", &json!({"topic": "t"}), json!({"topic": "t"})),
+        (
+            "POST",
+            "/dlq/replay",
+            "POST /dlq/replay",
+            &json!({"topic": "t", "group": "g", "dryRun": true}),
+            json!({"topic": "t", "group": "g"}),
+        ),
+        (
+            "POST",
+            "/dlq/delete",
+            "POST /dlq/delete",
+            &json!({"topic": "t", "all": true}),
+            json!({"topic": "t"}),
+        ),
+        (
+            "DELETE",
+            "/dlq?topic=t&ids=018bcfe5-6800-7000-8000-000000000001",
+            "DELETE /dlq",
+            &none,
+            json!({"topic": "t"}),
+        ),
+        ("PUT", "/push/crm", "PUT /push/{name}", &push, json!({"target": "push:crm"})),
+        ("POST", "/push/crm/resume", "POST /push/{name}/resume", &none, json!({"target": "push:crm"})),
+        ("DELETE", "/push/crm", "DELETE /push/{name}", &none, json!({"target": "push:crm"})),
+        ("DELETE", "/topics?topic=t", "DELETE /topics", &none, json!({"topic": "t"})),
     ];
     for (method, path, op, body, more) in actions {
         let mut refused = json!({
@@ -349,6 +389,43 @@ async fn every_admin_action_is_told_whether_it_is_allowed_or_not() {
         assert!(![401, 403].contains(&status), "{op}: {status}");
         let line = world.told(refused).await;
         assert!(is_loopback(&line["peer"]), "{line}");
+    }
+    assert_eq!(world.rest().await, [json!(null); 0]);
+}
+
+#[tokio::test]
+async fn who_cancels_a_job_is_told_and_who_names_what_it_may_not_see_has_tried() {
+    let mut world = World::new().await;
+    let (root, eve) = (world.token("root", "r-1", ALL), world.token("eve", "e-1", &["admin:other"]));
+    world.hub.bus().publish("t", json!(1)).await.unwrap();
+    let job =
+        world.answer("POST", "/dlq/replay", &root, &json!({"topic": "t", "rate": 1})).await["job"].take();
+    world.told(json!({"op": "POST /dlq/replay", "sub": "root"})).await;
+    let (path, target) =
+        (format!("/jobs/{}", job.as_str().unwrap()), format!("job:{}", job.as_str().unwrap()));
+    let told =
+        |op: &str, target: &str| json!({"event": "admin", "op": op, "target": target, "action": "admin"});
+    let with = |mut line: Value, more: Value| {
+        line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        line
+    };
+    let refused = json!({"outcome": "refused", "sub": "eve", "code": "not_found"});
+    assert_eq!(world.ask("DELETE", &path, &eve, &json!(null)).await, 404);
+    world.told(with(told("DELETE /jobs/{id}", &target), refused.clone())).await;
+    assert_eq!(world.ask("DELETE", &path, &root, &json!(null)).await, 200);
+    world.told(with(told("DELETE /jobs/{id}", &target), json!({"outcome": "allowed", "sub": "root"}))).await;
+    let push =
+        json!({"topic": "t", "url": "https://crm.example.com/", "secrets": [crate::push::endpoint::SECRET]});
+    assert_eq!(world.ask("PUT", "/push/crm", &root, &push).await, 200);
+    world.told(told("PUT /push/{name}", "push:crm")).await;
+    for (method, path, op) in [
+        ("DELETE", "/push/crm", "DELETE /push/{name}"),
+        ("POST", "/push/crm/resume", "POST /push/{name}/resume"),
+        ("DELETE", "/push/none", "DELETE /push/{name}"),
+    ] {
+        let target = if path.contains("none") { "push:none" } else { "push:crm" };
+        assert_eq!(world.ask(method, path, &eve, &json!(null)).await, 404, "{op}");
+        world.told(with(told(op, target), refused.clone())).await;
     }
     assert_eq!(world.rest().await, [json!(null); 0]);
 }

@@ -1,9 +1,15 @@
 //! HTTP, route by route, as a client sees it.
 
+#[path = "http/audit_lines.rs"]
+mod audit_lines;
 #[path = "http/cloudevents.rs"]
 mod cloudevents;
+#[path = "http/connections.rs"]
+mod connections;
 #[path = "http/cors.rs"]
 mod cors;
+#[path = "http/dashboard.rs"]
+mod dashboard;
 #[path = "http/deletion.rs"]
 mod deletion;
 #[path = "http/dlq.rs"]
@@ -16,14 +22,20 @@ mod event;
 mod events;
 #[path = "http/export.rs"]
 mod export;
+#[path = "http/fetch_site.rs"]
+mod fetch_site;
 #[path = "http/groups.rs"]
 mod groups;
 #[path = "http/health.rs"]
 mod health;
+#[path = "http/history.rs"]
+mod history;
 #[path = "http/latest.rs"]
 mod latest;
 #[path = "http/lists.rs"]
 mod lists;
+#[path = "http/live.rs"]
+mod live;
 #[path = "http/matrix.rs"]
 mod matrix;
 #[path = "http/openapi.rs"]
@@ -48,6 +60,8 @@ mod stats;
 mod tickets;
 #[path = "http/waiting.rs"]
 mod waiting;
+#[path = "http/whoami.rs"]
+mod whoami;
 #[path = "http/world.rs"]
 pub mod world;
 #[path = "http/ws.rs"]

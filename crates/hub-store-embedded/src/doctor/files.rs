@@ -9,7 +9,7 @@ use crate::segment::SegmentId;
 use std::io;
 
 /// Files of the directory that hold no data of the store.
-const BESIDE: [&str; 3] = ["dev-secret", crate::reserve::NAME, crate::backup::RECORD];
+const BESIDE: [&str; 4] = ["dev-secret", "open-dashboard.html", crate::reserve::NAME, crate::backup::RECORD];
 
 /// The format file, as found.
 pub(super) enum Format {

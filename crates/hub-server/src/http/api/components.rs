@@ -1,22 +1,30 @@
 //! Schemas with a name: what several answers have in them.
 
+mod live;
+
+pub(super) use live::messages;
+
 use super::schema::{
     Schema, any, array, count, flag, group, id, integer, key, map, named, number, object, one_of, or_null,
     text, time, topic, topic_or_pattern, yes,
 };
+use crate::connections::ConnectionKind;
 use hub_core::Reason;
 use hub_proto::limits;
 use serde_json::{Value, json};
 
 /// All of them.
 pub(super) const COMPONENTS: &[(&str, Schema)] = &[
+    ("AuditEntry", audit_entry),
     ("CloudEvent", cloud_event),
+    ("Connection", connection),
     ("DeadLetter", dead_letter),
     ("Error", error),
     ("Event", event),
     ("EventInGroup", event_in_group),
     ("Filter", filter),
     ("Group", group_entry),
+    ("GroupDetail", group_detail),
     ("GroupOptions", group_options),
     ("GroupRates", group_rates),
     ("GroupSample", group_sample),
@@ -24,18 +32,24 @@ pub(super) const COMPONENTS: &[(&str, Schema)] = &[
     ("Job", job),
     ("LastFailure", last_failure),
     ("LatestLetter", latest_letter),
+    ("LiveGroup", live::group_row),
+    ("LiveSample", live::sample),
+    ("LiveTopic", live::topic_row),
     ("Member", member),
     ("NewCloudEvent", new_cloud_event),
     ("Outbox", outbox),
     ("OutboxRow", outbox_row),
     ("Payload", payload),
     ("PatternQuota", pattern_quota),
+    ("Problem", live::problem),
     ("PushSubscription", push_subscription),
     ("Quantiles", quantiles),
     ("Readiness", readiness),
     ("Receipt", receipt),
     ("RowOfEvent", row_of_event),
+    ("StateRow", live::state_row),
     ("SubjectQuota", subject_quota),
+    ("TailRow", live::tail_row),
     ("Topic", topic_entry),
     ("TopicRates", topic_rates),
     ("TopicSample", topic_sample),
@@ -51,6 +65,44 @@ pub(super) fn reason() -> Value {
 fn described(mut schema: Value, text: &str) -> Value {
     schema["description"] = json!(text);
     schema
+}
+
+// ---- access ----
+
+/// A line of the audit log, with its number.
+fn audit_entry() -> Value {
+    object(&[
+        ("n", count()),
+        ("ts", time()),
+        ("event", one_of(&["auth_failed", "refused", "admin"])),
+        ("outcome", one_of(&["allowed", "refused"])),
+        ("via", one_of(&["ws", "http"])),
+        ("peer?", text()),
+        ("sub?", text()),
+        ("jti?", text()),
+        ("op", text()),
+        ("action", text()),
+        ("topic?", text()),
+        ("group?", text()),
+        ("target?", text()),
+        ("code?", text()),
+        ("reason?", text()),
+    ])
+}
+
+fn connection() -> Value {
+    object(&[
+        ("id", text()),
+        ("subject?", text()),
+        ("address?", text()),
+        ("kind", one_of(&ConnectionKind::ALL.map(ConnectionKind::as_str))),
+        ("since", time()),
+        ("expires?", time()),
+        ("subscriptions", count()),
+        ("inflight", count()),
+        ("queuedBytes", count()),
+        ("sentBytes", count()),
+    ])
 }
 
 // ---- events ----
@@ -231,6 +283,29 @@ fn group_entry() -> Value {
         ("rates?", named("GroupRates")),
     ];
     object(&[group_status(), own].concat())
+}
+
+/// A closer look at a group that this hub serves, or at one that another hub serves.
+fn group_detail() -> Value {
+    let failure = object(&[("seq", count()), ("attempt", count()), ("ts", time()), ("reason", text())]);
+    let blocking = object(&[
+        ("seq", count()),
+        ("id", or_null(id())),
+        ("key", or_null(key())),
+        ("state", one_of(&["pending", "leased", "parked", "dead_lettering"])),
+        ("leftMs?", count()),
+        ("member?", count()),
+    ]);
+    let served = vec![
+        ("epoch", count()),
+        ("rates", named("GroupRates")),
+        ("members", array(named("Member"))),
+        ("failures", array(failure)),
+        ("nextDeadlineMs?", count()),
+        ("blocking?", blocking),
+    ];
+    let served_elsewhere = vec![("owner?", text())];
+    any(&[object(&[group_status(), served].concat()), object(&[group_status(), served_elsewhere].concat())])
 }
 
 fn member() -> Value {

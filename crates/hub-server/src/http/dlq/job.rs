@@ -156,9 +156,12 @@ impl ReplayJob {
             self.letters = page.letters;
             self.next = page.next;
         }
-        let results = hub.bus().replay_dead_letters(&self.letters, &self.how).await?;
+        // Letters that were asked for by their ids come all at once, and the rate holds for them, too.
+        let count = batch.min(self.letters.len());
+        let results = hub.bus().replay_dead_letters(&self.letters[..count], &self.how).await?;
+        let later = self.letters.split_off(count);
         let letters = std::mem::take(&mut self.letters);
-        let (mut outcome, mut why, count) = (Outcome::default(), None, letters.len());
+        let (mut outcome, mut why) = (Outcome::default(), None);
         for (letter, result) in letters.into_iter().zip(results) {
             match result {
                 Err(error) if error.code == Code::Unavailable => {
@@ -169,12 +172,13 @@ impl ReplayJob {
             }
         }
         self.caller.owe(Work::publishes(outcome.replayed as usize));
-        if let Some(error) = why {
-            return if self.letters.len() == count { Err(error) } else { Ok(outcome) };
-        }
-        match self.next {
-            Some(after) => self.range.after = after,
-            None => self.is_over = true,
+        let refused = self.letters.len();
+        self.letters.extend(later);
+        match (why, self.next) {
+            (Some(error), _) if refused == count => return Err(error),
+            _ if !self.letters.is_empty() => {}
+            (_, Some(after)) => self.range.after = after,
+            (_, None) => self.is_over = true,
         }
         Ok(outcome)
     }

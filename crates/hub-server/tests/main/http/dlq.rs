@@ -394,6 +394,19 @@ async fn a_replay_at_a_rate_is_a_job() {
 }
 
 #[tokio::test]
+async fn letters_that_are_named_by_id_are_replayed_at_the_rate_too() {
+    let world = World::new().await;
+    bury(&world, "t", "g", &["no"; 25]).await;
+    let ids: Vec<Value> = list(&world, "topic=t").await.iter().map(|letter| letter["id"].clone()).collect();
+    let begun = tokio::time::Instant::now();
+    let started = replay(&world, json!({"topic": "t", "ids": ids, "rate": 100})).await;
+    let ended = until_ended(&world, &started["job"]).await;
+    assert_eq!((&ended["state"], &ended["replayed"]), (&json!("done"), &json!(25)), "{ended}");
+    assert!(begun.elapsed() >= Duration::from_millis(190), "25 at 100 per second: the last ten wait 200 ms");
+    assert_eq!(last(&world, "t").await, 50);
+}
+
+#[tokio::test]
 async fn a_job_is_cancelled_and_can_be_begun_again() {
     let world = World::new().await;
     bury(&world, "t", "g", &["no"; 20]).await;

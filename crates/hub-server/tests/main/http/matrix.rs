@@ -18,7 +18,7 @@ const MAKER: &str = "vault-maker";
 
 /// The right that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Needs {
+pub(super) enum Needs {
     Nothing,
     AnyToken,
     /// Any right on the topic.
@@ -34,9 +34,9 @@ enum Needs {
 }
 
 /// A request: method, path, body, what it needs, and the status if that is there.
-type Row = (&'static str, &'static str, &'static str, Needs, u16);
+pub(super) type Row = (&'static str, &'static str, &'static str, Needs, u16);
 
-const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     ("POST", "/publish/vault.orders", "1", Publish, 200),
     ("GET", "/cursors?topic=vault.orders", "", Subscribe, 200),
     ("GET", "/lag?topic=vault.orders&group=vault-group", "", Subscribe, 200),
@@ -55,6 +55,9 @@ const ROWS: &[Row] = &[
     ("GET", "/groups?topic=vault.orders", "", AnyRight, 200),
     ("DELETE", "/groups?topic=vault.orders&group=vault-group", "", Admin, 200),
     ("POST", "/groups/seek", r#"{"topic":"vault.orders","group":"vault-group","to":"latest"}"#, Admin, 200),
+    ("GET", "/whoami", "", AnyToken, 200),
+    ("GET", "/connections", "", AnyToken, 200),
+    ("GET", "/audit", "", AdminOfAll, 200),
     ("GET", "/hubs", "", AdminOfAny, 200),
     ("GET", "/quotas", "", AnyToken, 200),
     ("GET", "/quotas?subject=someone", "", AdminOfAny, 200),
@@ -71,6 +74,14 @@ const ROWS: &[Row] = &[
     ("GET", "/event/find?id=018bcfe5-6800-7000-8000-000000000001", "", AnyToken, 200),
     ("GET", "/stats", "", AnyToken, 200),
     ("GET", "/stats?topic=vault.orders", "", AnyRight, 200),
+    ("GET", "/live?view=overview", "", AnyToken, 200),
+    ("GET", "/live?view=topics", "", AnyToken, 200),
+    ("GET", "/live?view=groups", "", AnyToken, 200),
+    ("GET", "/live?view=groups&topic=vault.orders", "", AnyRight, 200),
+    ("GET", "/live?view=group&topic=vault.orders&group=vault-group", "", Subscribe, 200),
+    ("GET", "/live?view=topic&topic=vault.orders", "", Subscribe, 200),
+    ("GET", "/live?view=state&topic=vault.orders", "", Subscribe, 200),
+    ("GET", "/history?topic=vault.orders", "", Subscribe, 200),
     ("GET", "/groups/detail?topic=vault.orders&group=vault-group", "", Subscribe, 200),
     ("GET", "/dlq", "", AnyToken, 200),
     ("GET", "/dlq?topic=vault.orders", "", ReadLetters, 200),
@@ -181,7 +192,7 @@ impl Token {
     }
 }
 
-async fn world() -> World {
+pub(super) async fn world() -> World {
     let world = World::with(Settings::default()).await;
     let event = hub_core::NewEvent::new(TOPIC.parse().unwrap(), hub_core::Payload::of(&PAYLOAD).unwrap());
     world.bus().send_for(MAKER, event.with_key(KEY)).await.unwrap();

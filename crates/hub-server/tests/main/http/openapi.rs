@@ -2,10 +2,11 @@
 
 use super::openapi_world::FilledWorld;
 use super::schema::{Places, Schemas};
+use super::sse::Reader;
 use super::world::{STATIC, World};
 use crate::cluster::nodes::{self, Cluster, subscribe};
 use crate::push::endpoint::{Endpoint, definition, in_state, pushing_world, put};
-use hub_core::Health;
+use hub_core::{Health, Position};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -397,10 +398,17 @@ const OTHER_WORLDS: &str = "answers_of_other_worlds_are_as_the_document_says";
 /// The hub of the test is on the memory store.
 const NO_FILES: &str = "a memory store has no files: backup.rs of event-hub";
 
+/// The hub of the test does not know where requests come from.
+const NO_ADDRESSES: &str = "a hub that knows addresses: connections.rs, audit.rs";
+
 /// Places in answers that nothing in the test's world has, each with where it is met instead, or why it is not.
 const NOT_MET: &[(&str, &str)] = &[
+    ("AuditEntry.jti", "tokens with an id: audit.rs"),
+    ("AuditEntry.peer", NO_ADDRESSES),
+    ("Connection.address", NO_ADDRESSES),
     ("EventInGroup.saved", OTHER_WORLDS),
     ("Group.owner", OTHER_WORLDS),
+    ("GroupDetail.owner", OTHER_WORLDS),
     ("Hub.address", OTHER_WORLDS),
     ("Hub.id", OTHER_WORLDS),
     ("Hub.started", OTHER_WORLDS),
@@ -422,6 +430,9 @@ const NOT_MET: &[(&str, &str)] = &[
         "OutboxRow.ord",
         "rows of databases that number and claim them; parked rows are neither claimed nor behind others",
     ),
+    ("Problem.name", OTHER_WORLDS),
+    ("Problem.state", OTHER_WORLDS),
+    ("Problem.warning", OTHER_WORLDS),
     ("PushSubscription.lastFailure", OTHER_WORLDS),
     ("PushSubscription.owner", "several hubs that push: push/hubs.rs"),
     ("PushSubscription.pausedAt", OTHER_WORLDS),
@@ -442,8 +453,10 @@ const NOT_MET: &[(&str, &str)] = &[
     ("events.error", "ends of streams: sse.rs"),
     ("events.missed", "ends of streams: sse.rs"),
     ("findEvent.next", "needs more than 1,000 topics: event.rs"),
-    ("groupDetail.owner", OTHER_WORLDS),
     ("hubs.hubs[]", OTHER_WORLDS),
+    ("live.code", "ends of streams: live.rs"),
+    ("live.error", "ends of streams: live.rs"),
+    ("live.reset", "needs more keys than a stream keeps: live.rs"),
     ("openapi.security[]{}[]", "the scopes of a token scheme, of which there are none"),
     ("replayDeadLetters.next", "needs more than 1,000 letters"),
 ];
@@ -527,6 +540,64 @@ impl<'a> Answers<'a> {
     }
 }
 
+/// Reads a stream that is open until its messages had all of these places; answers all that they had.
+async fn places_of_stream(document: &Value, reader: &mut Reader, wanted: &[&str]) -> Places {
+    let operations = operations(document);
+    let operation = operations.iter().find(|operation| operation.name() == "live").unwrap();
+    let responses: BTreeMap<&str, &Value> = operation.responses(document).collect();
+    let schema = &responses["200"]["content"]["text/event-stream"]["x-itemSchema"];
+    let mut met = Places::new();
+    while !wanted.iter().all(|place| met.contains(*place)) {
+        let data = reader.next().await.data;
+        let found = Schemas(document).check(schema, &data, "live");
+        met.extend(found.unwrap_or_else(|error| panic!("{data}\n{error}\nwanted {wanted:?}, had {met:?}")));
+    }
+    met
+}
+
+/// Opens a stream of each view, has everything happen that they show, and reads it.
+async fn places_of_streams(filled: &mut FilledWorld, document: &Value) -> Places {
+    let views = [
+        (
+            "overview",
+            &["Problem.lastTs", "Problem.oldestAgeMs", "Problem.oldestUnsettled", "LiveSample.handlerMs"][..],
+        ),
+        ("topics", &["LiveTopic.rates", "live.gone[]"]),
+        ("topic&topic=t", &["TailRow.key", "TailRow.tags[]", "live.initial"]),
+        ("groups", &["LiveGroup.oldestUnsettled", "LiveGroup.since", "live.gone[][]"]),
+        ("group&topic=t&group=g", &["GroupDetail.blocking"]),
+        ("state&topic=t", &["StateRow.deleted"]),
+    ];
+    let mut readers = Vec::new();
+    for (view, wanted) in views {
+        let mut reader = Reader::open(&filled.world, &format!("/live?view={view}"), STATIC).await;
+        places_of_stream(document, &mut reader, &["LiveSample.ts"]).await;
+        readers.push((reader, wanted));
+    }
+    filled.world.hub.outboxes().set("crm", |crm| crm.counts.oldest_age = Some(5));
+    // What has delivered nothing for a while is a problem.
+    filled.world.clock.jump(10_000);
+    filled.fill().await;
+    let bus = filled.world.bus();
+    let mut member = bus.subscribe("t").group("quick").from(Position::Earliest).open().await.unwrap();
+    member.recv().await.unwrap().ack().unwrap();
+    member.close();
+    bus.publish("brief", json!(1)).await.unwrap();
+    let mut met = Places::new();
+    let mut is_seen = false;
+    while !is_seen {
+        let (topics, _) = &mut readers[1];
+        let frame = topics.next().await;
+        is_seen = frame.data.to_string().contains("brief");
+    }
+    bus.delete_topic("brief").await.unwrap();
+    bus.delete_group("t", "quick").await.unwrap();
+    for (reader, wanted) in &mut readers {
+        met.extend(places_of_stream(document, reader, wanted).await);
+    }
+    met
+}
+
 #[tokio::test]
 async fn generated_requests_are_answered_as_the_document_says() {
     let mut filled = FilledWorld::new().await;
@@ -538,6 +609,9 @@ async fn generated_requests_are_answered_as_the_document_says() {
         filled.world.token_of("eve", all),
         filled.world.token(&["subscribe:t"]),
         filled.world.token(&[]),
+        filled
+            .world
+            .ruled(&json!([{"effect": "allow", "action": "subscribe", "topics": ["t"], "groups": ["g"]}])),
         String::new(),
     ];
     let parameters =
@@ -553,6 +627,7 @@ async fn generated_requests_are_answered_as_the_document_says() {
         let request = if body.is_empty() { request } else { request.header("content-type", kind).body(body) };
         answers.check(operation, request, &format!("{method} {path}")).await;
     }
+    answers.met.extend(places_of_streams(&mut filled, &document).await);
     let mut known = Known::new();
     for number in 0..REQUESTS {
         if number % 100 == 0 {
@@ -618,6 +693,8 @@ async fn answers_of_other_worlds_are_as_the_document_says() {
     });
     let ill = world.get("/readyz").await;
     check("/readyz", ill.status, &ill.json);
+    let mut overview = Reader::open(&world, "/live?view=overview", STATIC).await;
+    let problems = places_of_stream(&document, &mut overview, &["Problem.state", "Problem.warning"]).await;
     // Two hubs, of which one serves the group.
     let cluster = Cluster::new();
     let (owner, other) = (cluster.node().await, cluster.node().await);
@@ -633,6 +710,7 @@ async fn answers_of_other_worlds_are_as_the_document_says() {
     }
     let expected: Vec<&str> =
         NOT_MET.iter().filter(|(_, by)| *by == OTHER_WORLDS).map(|(place, _)| *place).collect();
+    met.extend(problems);
     let missing: Vec<&&str> = expected.iter().filter(|place| !met.contains(**place)).collect();
     assert!(missing.is_empty(), "not met: {missing:?}");
 }

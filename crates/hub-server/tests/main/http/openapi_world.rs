@@ -9,6 +9,7 @@ use hub_core::{
 };
 use hub_server::Settings;
 use hub_server::limits::{Limits, SubjectQuota, TopicQuota};
+use reqwest::Response;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,8 @@ const ROW: &str = "018bcfe5-6800-7000-8000-000000000003";
 pub struct FilledWorld {
     pub world: World,
     held: Vec<(Subscription, Vec<Delivery>)>,
+    /// Streams that are open.
+    streams: Vec<Response>,
 }
 
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
@@ -55,9 +58,13 @@ impl FilledWorld {
         let settings = Settings { limits, open_metrics: true, ..Settings::default() };
         let world = World::configured(settings, Config { quotas, ..Config::default() }).await;
         world.bus().sample_rates();
-        let mut filled = Self { world, held: Vec::new() };
+        let mut filled = Self { world, held: Vec::new(), streams: Vec::new() };
         filled.drain_outbox().await;
         filled.fill().await;
+        for subject in ["ada", "eve"] {
+            let token = filled.world.token_of(subject, &["subscribe:t"]);
+            filled.streams.push(filled.world.request("GET", "/events?topic=t", &token).send().await.unwrap());
+        }
         filled
     }
 
@@ -184,7 +191,13 @@ impl FilledWorld {
             get("/dlq?topic=t&summary=1"),
             get("/dlq/summary"),
             get("/outbox"),
+            get("/connections"),
+            get("/connections?limit=1"),
+            get("/whoami"),
+            get("/audit"),
             get("/latest-by-key?topic=orders.created&limit=1"),
+            get("/history?topic=t&key=order-18&limit=1"),
+            get("/history?topic=orders.created"),
             get("/groups/detail?topic=t&group=g"),
             get("/groups/detail?topic=t&group=dead"),
             get("/stats?range=1m"),

@@ -43,6 +43,11 @@ async fn it_runs_is_not_ready_and_takes_nothing_until_the_wait_is_over() {
             assert_eq!(got.refusal(), (503, "unavailable"), "{path}");
             assert_eq!(got.header("retry-after"), Some("1"));
         }
+        let page = http.get(format!("{at}/")).send().await.unwrap();
+        assert_eq!(
+            (page.status().as_u16(), &page.headers()["content-type"]),
+            (200, &"text/html; charset=utf-8".parse().unwrap())
+        );
         let got = read(http.get(&gateway_at).send().await.unwrap()).await;
         assert_eq!(got.refusal(), (503, "unavailable"));
         let socket = tokio_tungstenite::connect_async(gateway_at.replace("http", "ws")).await;

@@ -1,17 +1,21 @@
 //! Every endpoint, by what it is about.
 
+mod access;
 mod groups;
 mod health;
 mod hub;
 mod letters;
+mod live;
 mod publishing;
 mod push;
 mod reading;
 
+pub(in super::super) use access::*;
 pub(in super::super) use groups::*;
 pub(in super::super) use health::*;
 pub(in super::super) use hub::*;
 pub(in super::super) use letters::*;
+pub(in super::super) use live::*;
 pub(in super::super) use publishing::*;
 pub(in super::super) use push::*;
 pub(in super::super) use reading::*;

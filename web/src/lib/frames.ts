@@ -1,0 +1,18 @@
+// One write to the document per frame, whatever comes in meanwhile.
+
+let waiting: (() => void)[] = [];
+
+/** Writes in the next frame. A hidden tab has no frames. */
+export function inFrame(write: () => void): void {
+  waiting.push(write);
+  if (waiting.length > 1) return;
+  if (document.visibilityState === "visible") requestAnimationFrame(flush);
+  else setTimeout(flush);
+}
+
+/** Writes what waits at once, for a key that acts on what is about to be shown. */
+export function flush(): void {
+  const writes = waiting;
+  waiting = [];
+  for (const write of writes) write();
+}

@@ -1,0 +1,74 @@
+// Who looks. The token lives in the storage of this tab alone, and comes by the fragment of the link that `event-hub serve` prints, or by hand.
+import { computed, signal } from "@preact/signals";
+import { type Action, type Rule, refusal } from "./rights.ts";
+
+export type WhoAmI = Readonly<{
+  sub?: string;
+  expires?: number;
+  rules: readonly Rule[];
+  admin: boolean;
+  administrates: boolean;
+  hub: Readonly<{ version: string; started: number; store: string }>;
+  limits: Readonly<{ payloadBytes: number; batchEvents: number }>;
+}>;
+
+/** Whether the dialog with the token's rights is open. */
+export const rightsShown = signal(false);
+
+const KEY = "event-hub-token";
+
+export const token = signal<string | undefined>(undefined);
+export const who = signal<WhoAmI | undefined>(undefined);
+/** Why a token is asked for; undefined while none is. */
+export const asked = signal<string | undefined>(undefined);
+
+/** The token in a text: a link of `event-hub serve`, a header, or the token itself. */
+export function tokenIn(text: string): string {
+  const linked = /[#?&]token=([^&\s]+)/.exec(text)?.[1];
+  return linked === undefined ? text.trim().replace(/^(?:Authorization:\s*)?Bearer\s+/i, "") : decoded(linked);
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Takes the token of a link; the caller takes it out of the address. */
+export function fromFragment(fragment: string): boolean {
+  if (!/[#?&]token=/.test(fragment)) return false;
+  use(tokenIn(fragment));
+  return true;
+}
+
+export function start(): void {
+  token.value ??= sessionStorage.getItem(KEY) ?? undefined;
+  if (token.value === undefined) asked.value = "Paste a token to look at this hub.";
+}
+
+export function use(given: string): void {
+  sessionStorage.setItem(KEY, given);
+  token.value = given;
+  asked.value = undefined;
+}
+
+export function forget(): void {
+  sessionStorage.removeItem(KEY);
+  token.value = undefined;
+  who.value = undefined;
+  asked.value = "You have logged out. Paste a token to look at this hub.";
+}
+
+export const rules = computed(() => who.value?.rules ?? []);
+
+/** Why the token may not do that; undefined if it may, or if that is not known yet. */
+export function refused(action: Action, topic: string): string | undefined {
+  return who.value === undefined ? undefined : refusal(who.value.rules, action, topic);
+}
+
+/** The same for actions on the hub as a whole. */
+export function refusedForAll(): string | undefined {
+  return refused("admin", "**");
+}

@@ -1,0 +1,250 @@
+// What is stuck and why, then what flows.
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useAnnounced } from "../lib/announce.ts";
+import { get } from "../lib/api.ts";
+import { useResource } from "../lib/data.ts";
+import { bytes, command, count, duration, milliseconds, plural, rate, short } from "../lib/format.ts";
+import { latest, type PastSample, samples, useLive } from "../lib/live.ts";
+import { advice, REASONS } from "../lib/reasons.ts";
+import { route, set, to } from "../lib/route.ts";
+import type { Problem, Summary, Topic } from "../lib/types.ts";
+import { Age, Badge, Button, CliCommand, Empty, Foreign } from "../ui/basics.tsx";
+import { Chart } from "../ui/chart.tsx";
+import { Icon } from "../ui/icons.tsx";
+import { ENDPOINT_STATES } from "./push.tsx";
+
+/** Problems that are shown before somebody asks for all of them. */
+const FIRST_PROBLEMS = 8;
+/** How often the dead letters are counted again. */
+const LETTERS_POLL_MS = 15_000;
+
+export function Overview() {
+  const problems = useSignal<readonly Problem[] | undefined>(undefined);
+  const more = useSignal(0);
+  const busiest = useSignal<ReadonlyMap<string, Topic>>(new Map());
+  const letters = useResource("letters", (signal) => get<Summary>("/dlq/summary", { replayed: 0 }, signal), LETTERS_POLL_MS);
+  useLive({ view: "overview" }, {
+    problems: (data: { problems: Problem[]; more: number }) => {
+      problems.value = data.problems;
+      more.value = data.more;
+    },
+    topics: (data: { rows: Topic[]; gone?: string[] }) => {
+      const rows = new Map(busiest.peek());
+      for (const row of data.rows) rows.set(row.name, row);
+      for (const name of data.gone ?? []) rows.delete(name);
+      busiest.value = rows;
+    },
+  });
+  const total = (problems.value?.length ?? 0) + more.value;
+  useAnnounced(problems.value === undefined ? "" : plural(total, "problem"));
+  const isAll = route.value.params["all"] === "1" || (problems.value?.length ?? 0) <= FIRST_PROBLEMS;
+  const shown = problems.value?.slice(0, isAll ? undefined : FIRST_PROBLEMS) ?? [];
+  const isEmpty = latest.value?.topics === 0;
+  const waiting = letters.state.value.data;
+  if (isEmpty) return <FirstEvent />;
+  return (
+    <>
+      <h1>Overview</h1>
+      <section class="problems" aria-label="Problems">
+        {problems.value === undefined && <p class="muted">Looking…</p>}
+        {problems.value?.length === 0 && <AllGood />}
+        {problems.value !== undefined && problems.value.length > 0 && (
+          <>
+            <h2>{plural(total, "problem")}</h2>
+            <ul>{shown.map((problem) => <li key={keyOf(problem)}><ProblemRow problem={problem} /></li>)}</ul>
+            {shown.length < problems.value.length && <Button onClick={() => set({ all: "1" })}>Show all {count(problems.value.length)}</Button>}
+            {isAll && more.value > 0 && <a href={to("/groups", { reason: "stuck" })}>and {count(more.value)} more</a>}
+          </>
+        )}
+        {waiting !== undefined && waiting.letters > 0 && (
+          <p><Badge tone="warn">Dead letters</Badge> <a href={to("/letters")}>{plural(waiting.letters, "dead letter")} not replayed{waiting.complete ? "" : ", and more"}</a></p>
+        )}
+      </section>
+      <Tiles />
+      <Charts />
+      <Busiest topics={[...busiest.value.values()]} />
+    </>
+  );
+}
+
+function AllGood() {
+  const sample = latest.value;
+  return <p class="allgood"><Icon name="check" /> Nothing is stuck. {plural(sample?.groups ?? 0, "group")}, {plural(sample?.topics ?? 0, "topic")}.</p>;
+}
+
+function Tiles() {
+  const sample = latest.value;
+  return (
+    <section class="tiles" aria-label="Now">
+      <Tile name="Published" value={`${rate(sample?.published)}/s`} note={`${bytes(sample?.bytes)}/s`} href={to("/topics", { sort: "-rate" })} />
+      <Tile name="Delivered" value={`${rate(sample?.delivered)}/s`} note={`${rate(sample?.acked)}/s acked`} href={to("/groups", { sort: "-acked" })} />
+      <Tile name="Latency p99" value={milliseconds(sample?.latencyMs?.p99)} note={`p50 ${milliseconds(sample?.latencyMs?.p50)}, from commit to delivery`} />
+      <Tile name="Lag" value={short(sample?.lag ?? 0)} note={`${count(sample?.inflight)} in flight`} href={to("/groups", { sort: "-lag" })} />
+      <Tile name="Failing" value={`${rate(sample?.nacked)}/s`} note={`${rate(sample?.deadlettered)}/s dead letters`} href={to("/letters")} />
+    </section>
+  );
+}
+
+function Busiest({ topics }: { topics: readonly Topic[] }) {
+  const shown = [...topics].sort((a, b) => b.rates.minute.published - a.rates.minute.published || (a.name < b.name ? -1 : 1)).slice(0, 10);
+  return (
+    <section aria-label="Busiest topics">
+      <h2>Busiest topics</h2>
+      <table class="plain">
+        <thead><tr><th scope="col">Topic</th><th scope="col" class="numeric">Events/s</th><th scope="col" class="numeric extra">Per s, 1 min</th><th scope="col" class="numeric extra">Bytes/s</th><th scope="col" class="numeric">Newest</th></tr></thead>
+        <tbody>
+          {shown.map((topic) => (
+            <tr key={topic.name}>
+              <td><a href={to("/topic", { topic: topic.name })}>{topic.name}</a></td>
+              <td class="numeric">{rate(topic.rates.second.published)}</td>
+              <td class="numeric extra">{rate(topic.rates.minute.published)}</td>
+              <td class="numeric extra">{bytes(topic.rates.second.bytes)}</td>
+              <td class="numeric"><Age ts={topic.lastCommitted} of=" ago" /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p><a href={to("/topics")}>All topics</a></p>
+    </section>
+  );
+}
+
+const RANGES = [["", "last 2 minutes", 120_000], ["15m", "last 15 minutes", 900_000], ["24h", "last 24 hours", 86_400_000]] as const;
+/** How often longer ranges are read again. */
+const RANGE_POLL_MS = 15_000;
+
+function Charts() {
+  const wanted = route.value.params["range"] ?? "";
+  const [range, , span] = RANGES.find(([id]) => id === wanted) ?? RANGES[0];
+  const past = useResource(
+    range === "" ? undefined : `stats ${range}`,
+    async (signal) => (await get<{ samples: PastSample[] }>("/stats", { range }, signal)).samples,
+    RANGE_POLL_MS,
+  );
+  const kept = range === "" ? samples.value.slice(-120) : (past.state.value.data ?? []);
+  const times = kept.map((sample) => sample.ts);
+  return (
+    <section aria-label="Charts">
+      <div class="titlebar">
+        <h2>Flow</h2>
+        <select aria-label="Time that the charts show" value={range} onChange={(event) => set({ range: event.currentTarget.value })}>
+          {RANGES.map(([id, title]) => <option key={id} value={id}>{title}</option>)}
+        </select>
+      </div>
+      <div class="charts">
+        <Chart title="Events per second" times={times} span={span} shown={rate} lines={[
+          { name: "published", color: "--chart-1", values: kept.map((sample) => sample.published) },
+          { name: "delivered", color: "--chart-2", values: kept.map((sample) => sample.delivered), dash: true },
+        ]} />
+        <Chart title="Failures per second" times={times} span={span} shown={rate} lines={[
+          { name: "failed", color: "--chart-3", values: kept.map((sample) => sample.nacked) },
+          { name: "dead letters", color: "--chart-4", values: kept.map((sample) => sample.deadlettered), dash: true },
+        ]} />
+        {range === "" && (
+          <>
+            <Chart title="Latency" times={times} span={span} shown={milliseconds} lines={[
+              { name: "p99", color: "--chart-3", values: kept.map((sample) => sample.latencyMs?.p99) },
+              { name: "p50", color: "--chart-1", values: kept.map((sample) => sample.latencyMs?.p50), dash: true },
+            ]} />
+            <Chart title="Lag" times={times} span={span} shown={short} lines={[{ name: "events behind", color: "--chart-4", values: kept.map((sample) => sample.lag) }]} />
+          </>
+        )}
+      </div>
+    </section>
+  );
+}
+
+function Tile({ name, value, note, href }: { name: string; value: string; note: string; href?: string }) {
+  const inside = <><span class="name">{name}</span><strong>{value}</strong><small>{note}</small></>;
+  return href === undefined ? <div class="tile">{inside}</div> : <a class="tile" href={link(href)}>{inside}</a>;
+}
+
+/** Links made by `to`, handed on. */
+function link(made: string): string {
+  return made.startsWith("#/") ? made : "#/";
+}
+
+function keyOf(problem: Problem): string {
+  switch (problem.kind) {
+    case "group": return `group ${problem.topic} ${problem.group}`;
+    case "letters": return `letters ${problem.topic} ${problem.group}`;
+    case "outbox": return `outbox ${problem.outbox}`;
+    case "push": return `push ${problem.name}`;
+    case "store": return `store ${problem.reason ?? problem.warning ?? ""}`;
+  }
+}
+
+function pushText(state: string): string {
+  return ENDPOINT_STATES[state] ?? `It is ${state}.`;
+}
+
+/** What a button is about, for those who do not see its row. */
+function Of({ children }: { children: ComponentChildren }) {
+  return <span class="offscreen"> {children}</span>;
+}
+
+function ProblemRow({ problem }: { problem: Problem }) {
+  switch (problem.kind) {
+    case "group": {
+      const { title, means, fix, rank } = advice(problem.reason);
+      const at = to("/group", { topic: problem.topic, group: problem.group });
+      return (
+        <>
+          <Badge tone={rank >= 5 ? "bad" : "warn"}>{title}</Badge>
+          <a href={link(at)}><b>{problem.group}</b> of {problem.topic}</a>
+          <span>{plural(problem.lag, "event")} behind{problem.since !== null && problem.since !== undefined && <>, for <Age ts={problem.since} /></>}. {means} <span class="muted">{fix}</span></span>
+          <a class="button" href={link(at)}>See why<Of>{problem.group} of {problem.topic} is stuck</Of> <Icon name="arrow" /></a>
+        </>
+      );
+    }
+    case "letters": {
+      const at = to("/letters", { topic: problem.topic, group: problem.group });
+      return (
+        <>
+          <Badge tone="warn">Dead letters</Badge>
+          <a href={link(at)}><b>{problem.group}</b> of {problem.topic}</a>
+          <span>{plural(problem.count, "event")} given up in the last hour, the newest <Age ts={problem.lastTs} of=" ago" />.</span>
+          <a class="button" href={link(at)}>Replay…<Of>dead letters of {problem.group} of {problem.topic}</Of> <Icon name="arrow" /></a>
+        </>
+      );
+    }
+    case "outbox":
+      return (
+        <>
+          <Badge tone="bad">Outbox</Badge>
+          <a href={to("/outboxes")}><b><Foreign text={problem.outbox} /></b></a>
+          <span>
+            {problem.connected ? <>{plural(problem.parked ?? 0, "row")} parked after an error.{(problem.pending ?? 0) > 0 && <> {plural(problem.pending ?? 0, "row")} pending, the oldest for {duration(problem.oldestAgeMs)}.</>}</> : <>Not connected: <Foreign text={problem.reason ?? "no reason given"} /></>}
+          </span>
+          <a class="button" href={to("/outboxes")}>{problem.connected ? "Retry…" : "Look"}<Of>outbox <Foreign text={problem.outbox} /></Of> <Icon name="arrow" /></a>
+        </>
+      );
+    case "push":
+      return (
+        <>
+          <Badge tone="bad">Push endpoint</Badge>
+          <a href={to("/push")}><b>{problem.name}</b></a>
+          <span>{pushText(problem.state)} {problem.reason !== undefined && REASONS[problem.reason] === undefined && <Foreign text={problem.reason} />} Events wait in group <a href={to("/group", { topic: problem.topic, group: problem.group })}>{problem.group}</a>.</span>
+          <a class="button" href={to("/push")}>Resume…<Of>push endpoint {problem.name}</Of> <Icon name="arrow" /></a>
+        </>
+      );
+    case "store":
+      return <><Badge tone="bad">Store</Badge><span>{problem.reason === undefined ? "a warning" : "takes no events"}</span><Foreign text={problem.reason ?? problem.warning ?? ""} most={400} /><a class="button" href={to("/hubs")}>Hubs <Icon name="arrow" /></a></>;
+  }
+}
+
+function FirstEvent() {
+  return (
+    <>
+      <h1>Overview</h1>
+      <Empty title="No events yet">
+        <p>There is no topic that this token may see. Publish a first event:</p>
+        <CliCommand text={command("publish", "orders.created", '{"order":17}', "--key", "order-17")} />
+        <p>or by HTTP, with the token that <code>event-hub serve</code> printed:</p>
+        <CliCommand text={`curl -H "Authorization: Bearer $TOKEN" -d '{"order":17}' ${location.origin}/publish/orders.created`} />
+        <p>It shows up here within a second. Or <a href={to("/topic", { topic: "orders.created", tab: "publish" })}>publish it from this page</a>.</p>
+      </Empty>
+    </>
+  );
+}

@@ -1,0 +1,118 @@
+// Replays or discards dead letters: selected ones, or everything that the filter matches.
+import { useSignal } from "@preact/signals";
+import { post } from "../lib/api.ts";
+import { command, count, plural } from "../lib/format.ts";
+import { refused } from "../lib/session.ts";
+import { Field, Foreign } from "../ui/basics.tsx";
+import { Confirm, type Progress } from "../ui/confirm.tsx";
+
+/** Which letters: what the hub takes as filter. */
+export type Which = Readonly<{ topic?: string; group?: string; err?: string; q?: string; key?: string; replayed?: string }>;
+export type Acting = Readonly<{ kind: "replay" | "discard"; topic: string; ids?: readonly string[]; round?: number }>;
+export type Outcome = Readonly<{ replayed?: number; skipped?: number; failed?: number; discarded?: number; next?: string; job?: string; total?: number; failures?: readonly { error: string }[] }>;
+
+type DryRun = Readonly<{ matched: number; skipped?: number; complete?: boolean }>;
+type Sum = { replayed: number; skipped: number; failed: number; discarded: number; reason: string | undefined };
+
+/** Ids that a command line names one by one; more would not fit into one. */
+const COMMAND_IDS = 200;
+/** Ids of one request. */
+const REQUEST_IDS = 1_000;
+
+const FLAGS: Readonly<Record<string, string>> = { group: "--group", err: "--err", q: "--contains", key: "--key" };
+
+function commandOf({ kind, topic, ids, round = 1 }: Acting, filter: Which, rate: string): string {
+  const isReplay = kind === "replay";
+  const chosen = ids === undefined
+    ? Object.entries(filter).flatMap(([name, value]) => [FLAGS[name] ?? `--${name}`, String(value)])
+    : ids.slice(0, COMMAND_IDS).flatMap((id) => (isReplay ? ["--id", id] : [id]));
+  const words = [
+    ...chosen,
+    ...(!isReplay && chosen.length === 0 ? ["--all"] : []),
+    ...(isReplay && round > 1 ? ["--round", String(round)] : []),
+    ...(isReplay && rate !== "" ? ["--rate", rate] : []),
+  ];
+  return command("dlq", isReplay ? "replay" : "rm", topic, ...words);
+}
+
+/** The request in parts that the hub takes, one after the other, until they are through or somebody stops them. */
+async function inParts(path: string, body: object, ids: readonly string[] | undefined, total: number, { signal, report }: Progress): Promise<Sum> {
+  const sum: Sum = { replayed: 0, skipped: 0, failed: 0, discarded: 0, reason: undefined };
+  const parts = ids === undefined ? [undefined] : Array.from({ length: Math.ceil(ids.length / REQUEST_IDS) }, (_, n) => ids.slice(n * REQUEST_IDS, (n + 1) * REQUEST_IDS));
+  for (const part of parts) {
+    let after: string | undefined;
+    do {
+      const one: Outcome = await post<Outcome>(path, { ...body, ...(part === undefined ? {} : { ids: part }), ...(after === undefined ? {} : { after }) });
+      sum.replayed += one.replayed ?? 0;
+      sum.skipped += one.skipped ?? 0;
+      sum.failed += one.failed ?? 0;
+      sum.discarded += one.discarded ?? 0;
+      sum.reason ??= one.failures?.[0]?.error;
+      report(sum.replayed + sum.skipped + sum.failed + sum.discarded, total);
+      after = one.next;
+      if (signal.aborted) return sum;
+    } while (after !== undefined);
+  }
+  return sum;
+}
+
+export function Act({ acting, which, close, done, started }: { acting: Acting; which: Which; close: () => void; done: () => void; started: (job: string) => void }) {
+  const rate = useSignal("");
+  const total = useSignal(0);
+  const { kind, topic, ids, round } = acting;
+  const isReplay = kind === "replay";
+  const { topic: _, replayed: __, ...filter } = which;
+  const isEverything = ids === undefined && Object.keys(filter).length === 0;
+  const body = { topic, ...(ids === undefined ? filter : {}), ...(!isReplay && isEverything ? { all: true } : {}), ...(isReplay && round !== undefined && round > 1 ? { round } : {}) };
+  const path = isReplay ? "/dlq/replay" : "/dlq/delete";
+  const most = ids !== undefined && ids.length > REQUEST_IDS ? `a job takes at most ${count(REQUEST_IDS)} selected letters; leave the rate empty, or filter instead` : undefined;
+  return (
+    <Confirm
+      title={`${isReplay ? "Replay" : "Discard"} dead letters of ${topic}`}
+      verb={isReplay ? "Replay" : "Discard"}
+      danger={!isReplay}
+      refused={refused("admin", topic) ?? (rate.value === "" ? undefined : most)}
+      command={commandOf(acting, filter, rate.value)}
+      preview={async () => {
+        const dry: DryRun = await post<DryRun>(path, { ...body, ...(ids === undefined ? {} : { ids: ids.slice(0, REQUEST_IDS) }), dryRun: true });
+        const matched = ids === undefined || ids.length <= REQUEST_IDS ? dry.matched : ids.length;
+        total.value = matched;
+        const more = dry.complete === false ? "At least " : "";
+        const skipped = dry.skipped ?? 0;
+        const nothing = matched - skipped > 0 ? undefined : matched === 0 ? "no letter matches any more" : "all of them were replayed before; select them to replay them once more";
+        if (!isReplay) {
+          return { nothing, says: <p>{more}{plural(matched, "letter")} will be in no list any more, and cannot be replayed.{which.replayed === "0" && ids === undefined && " Letters that match and were replayed are among them."}</p> };
+        }
+        return {
+          nothing,
+          says: (
+            <p>
+              {more}{plural(matched - skipped, "event")} will be appended to {topic} again, each for the one group that gave it up. Other groups do not see {matched - skipped === 1 ? "it" : "them"}.
+              {skipped > 0 && <> {plural(skipped, "letter")} {skipped === 1 ? "was" : "were"} replayed before and {skipped === 1 ? "is" : "are"} skipped.</>}
+            </p>
+          ),
+        };
+      }}
+      act={async (progress) => {
+        const perSecond = Number(rate.peek());
+        if (isReplay && perSecond > 0) {
+          const { job } = await post<Outcome>(path, { ...body, ...(ids === undefined ? {} : { ids }), rate: perSecond });
+          close();
+          if (job !== undefined) started(job);
+          return <p>Started.</p>;
+        }
+        const sum = await inParts(path, body, ids, total.peek(), progress);
+        if (!isReplay) return <p>{plural(sum.discarded, "letter")} discarded.</p>;
+        return <p>{plural(sum.replayed, "event")} replayed, {count(sum.skipped)} skipped, {count(sum.failed)} failed.{sum.reason !== undefined && <> First failure: <Foreign text={sum.reason} /></>}</p>;
+      }}
+      close={close}
+      done={done}
+    >
+      {isReplay && (
+        <Field label="At most per second" hint="Empty: at once. With a rate it is a job of the hub: it goes on when this page is closed, and can be cancelled.">
+          <input inputMode="numeric" value={rate.value} onInput={(event) => { rate.value = event.currentTarget.value.replace(/[^0-9]/g, "").replace(/^0+/, "").slice(0, 5); }} />
+        </Field>
+      )}
+    </Confirm>
+  );
+}

@@ -1,0 +1,187 @@
+// Small parts that every screen uses.
+import { signal, useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
+import { announce } from "../lib/announce.ts";
+import { copy } from "../lib/clipboard.ts";
+import { now } from "../lib/clock.ts";
+import type { ApiError } from "../lib/api.ts";
+import { duration, oneLine, time } from "../lib/format.ts";
+import { rightsShown } from "../lib/session.ts";
+import { Icon, type IconName } from "./icons.tsx";
+
+type Children = { children?: ComponentChildren };
+
+/** A text that somebody else wrote: keys, headers, errors, subjects. */
+export function Foreign({ text, most = 200 }: { text: string; most?: number }) {
+  const shown = oneLine(text.length > most ? `${text.slice(0, most)}…` : text);
+  return <span class="foreign" title={text.length > most ? shown : undefined}>{shown}</span>;
+}
+
+/** Why the button that was pressed last does nothing. */
+export const notice = signal<string | undefined>(undefined);
+
+/** A button. One that is refused stays focusable, and says by which rule. */
+export function Button(
+  props: Children & {
+    onClick: () => void;
+    refused?: string | undefined;
+    busy?: boolean;
+    kind?: "primary" | "danger" | "quiet";
+    icon?: IconName;
+    label?: string;
+    pressed?: boolean;
+    /** The button that the space bar presses. */
+    pause?: boolean;
+  },
+) {
+  const off = props.refused !== undefined || props.busy === true;
+  return (
+    <button
+      type="button"
+      class={`button ${props.kind ?? ""}`}
+      aria-disabled={off ? true : undefined}
+      aria-label={props.refused === undefined ? props.label : undefined}
+      aria-pressed={props.pressed}
+      data-pause={props.pause === true ? "" : undefined}
+      title={props.refused === undefined ? props.label : `Not possible: ${props.refused}`}
+      onClick={() => {
+        notice.value = props.refused === undefined ? undefined : `Not possible: ${props.refused}.`;
+        if (!off) props.onClick();
+      }}
+    >
+      {props.icon !== undefined && <Icon name={props.icon} />}
+      {props.children}
+      {props.refused !== undefined && <span class="offscreen">{props.children === undefined ? props.label : ""}, not possible: {props.refused}</span>}
+    </button>
+  );
+}
+
+/** The time since then, going on by itself. */
+export function Age({ ts, of = "" }: { ts: number | undefined | null; of?: string }) {
+  if (ts === undefined || ts === null) return <span class="muted">–</span>;
+  return <time dateTime={new Date(ts).toISOString()} title={time(ts)}>{duration(Math.max(0, now.value - ts))}{of}</time>;
+}
+
+export function CopyButton({ text, label, children }: Children & { text: string | (() => string); label: string }) {
+  const done = useSignal(false);
+  return (
+    <Button
+      kind="quiet"
+      icon={done.value ? "check" : "copy"}
+      label={label}
+      onClick={() => {
+        void copy(typeof text === "string" ? text : text()).then((worked) => {
+          done.value = worked;
+          announce(worked ? "Copied" : "The browser does not let the page copy");
+          setTimeout(() => {
+            done.value = false;
+          }, 1_500);
+        });
+      }}
+    >
+      {children}
+    </Button>
+  );
+}
+
+/** The command that does the same. */
+export function CliCommand({ text }: { text: string }) {
+  return (
+    <div class="command">
+      <code>{oneLine(text)}</code>
+      <CopyButton text={text} label="Copy the command" />
+    </div>
+  );
+}
+
+/** What banners say now, so that the frame of the page does not say it again. */
+export const saidByBanners = signal<readonly string[]>([]);
+
+/** A refusal or an outage, above data that stays. */
+export function ErrorBanner({ error, at, retry }: { error: ApiError | undefined; at?: number | undefined; retry?: () => void }) {
+  // A token that is missing or over is asked for by a dialog; the frame says that the hub is away.
+  const text = error === undefined || error.status === 401 || error.code === "unreachable" ? undefined : error.message;
+  useEffect(() => {
+    if (text === undefined) return;
+    saidByBanners.value = [...saidByBanners.peek(), text];
+    return () => {
+      saidByBanners.value = saidByBanners.peek().filter((one) => one !== text);
+    };
+  }, [text]);
+  if (error === undefined || text === undefined) return null;
+  return (
+    <div class="banner" role="alert">
+      <Icon name="warning" />
+      <div>
+        <Foreign text={error.message} most={600} /> <span class="muted">({error.code})</span>
+        {at !== undefined && <> What you see below is <Age ts={at} /> old.</>}
+      </div>
+      {error.code === "forbidden" && <Button onClick={() => { rightsShown.value = true; }}>What your token allows</Button>}
+      {retry !== undefined && <Button onClick={retry}>Try again</Button>}
+    </div>
+  );
+}
+
+/** What a request brought: a banner if the newest one failed, and what was there before, greyed. */
+export function Shown({ error, at, retry, children }: Children & { error: ApiError | undefined; at?: number | undefined; retry?: () => void }) {
+  return (
+    <>
+      <ErrorBanner error={error} at={at} {...(retry === undefined ? {} : { retry })} />
+      <div class={error === undefined ? "shown" : "shown old"}>{children}</div>
+    </>
+  );
+}
+
+export function Empty({ title, children }: Children & { title: string }) {
+  return (
+    <div class="empty">
+      <h2>{title}</h2>
+      {children}
+    </div>
+  );
+}
+
+/** What may be wider than the screen: it scrolls by itself, by keyboard, too. */
+export function Scroll({ label, children }: Children & { label: string }) {
+  return <div class="scroll" tabIndex={0} role="region" aria-label={label}>{children}</div>;
+}
+
+/** Names with their values. */
+export function Facts({ children }: Children) {
+  return <dl class="facts">{children}</dl>;
+}
+
+export function Fact({ name, children }: Children & { name: string }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+export function Badge({ tone, children }: Children & { tone: "good" | "bad" | "warn" | "plain" }) {
+  return <span class={`badge ${tone}`}>{children}</span>;
+}
+
+/** A field of a form with its label. */
+export function Field({ label, children, hint }: Children & { label: string; hint?: string }) {
+  return (
+    <label class="field">
+      <span>{label}</span>
+      {children}
+      {hint !== undefined && <small>{hint}</small>}
+    </label>
+  );
+}
+
+export function Tabs({ tabs, active, choose }: { tabs: readonly (readonly [string, string])[]; active: string; choose: (id: string) => void }) {
+  return (
+    <div class="tabs" role="group" aria-label="Parts of this page">
+      {tabs.map(([id, title]) => (
+        <button key={id} type="button" aria-pressed={id === active} onClick={() => choose(id)}>{title}</button>
+      ))}
+    </div>
+  );
+}

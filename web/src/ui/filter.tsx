@@ -1,0 +1,37 @@
+// A text field whose value is a parameter of the address.
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { route, set } from "../lib/route.ts";
+
+/** The address follows so long after the last key. */
+const PAUSE_MS = 120;
+
+export function FilterBox({ label, param = "q", placeholder = "Filter", main = param === "q" }: { label: string; param?: string; placeholder?: string; main?: boolean }) {
+  const text = useSignal(route.value.params[param] ?? "");
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  useEffect(() => {
+    const given = route.value.params[param] ?? "";
+    if (document.activeElement !== input.current) text.value = given;
+  }, [route.value.params[param]]);
+  return (
+    <input
+      ref={input}
+      type="search"
+      class="filter"
+      aria-label={label}
+      placeholder={main ? `${placeholder}  /` : placeholder}
+      aria-keyshortcuts={main ? "/" : undefined}
+      data-filter={main ? "" : undefined}
+      value={text.value}
+      autocomplete="off"
+      spellcheck={false}
+      onInput={(event) => {
+        text.value = event.currentTarget.value;
+        clearTimeout(timer.current);
+        timer.current = setTimeout(() => set({ [param]: text.peek() === "" ? undefined : text.peek() }), PAUSE_MS);
+      }}
+    />
+  );
+}

@@ -1,0 +1,95 @@
+// What axe-core finds on every screen, with and without data, in both colour schemes, on a phone and on a wide screen.
+import assert from "node:assert/strict";
+import { axe } from "./harness/axe.ts";
+import { browserTest, type World } from "./harness/world.ts";
+import { busyShop, SHOP_CONFIG } from "./harness/shop.ts";
+
+const SCREENS = ["/", "/topics", "/groups", "/letters", "/state", "/outboxes", "/push", "/connections", "/hubs", "/quotas", "/audit", "/find?id=018f4e3a-1b2c-7d3e-8f40-112233445566", "/no-such-page"];
+const FULL = [
+  ...SCREENS,
+  "/topic?topic=orders.created",
+  "/topic?topic=orders.created&paused=1",
+  "/topic?topic=orders.created&tab=state",
+  "/topic?topic=orders.created&tab=groups",
+  "/topic?topic=orders.created&tab=publish",
+  "/event?topic=orders.created&seq=1",
+  "/group?topic=orders.created&group=billing",
+  "/state?topic=process.state&history=host:worker:1",
+  "/state?topic=process.state&at=1",
+];
+
+const LOOKS = [
+  { theme: "light", width: 360, height: 740 },
+  { theme: "light", width: 1440, height: 900 },
+  { theme: "dark", width: 360, height: 740 },
+  { theme: "dark", width: 1440, height: 900 },
+] as const;
+
+/** Each finding once, with where it was found. */
+function none(found: readonly (readonly [screen: string, text: string])[]): void {
+  const screens = new Map<string, string[]>();
+  for (const [screen, text] of found) screens.set(text, [...(screens.get(text) ?? []), screen]);
+  const told = [...screens].map(([text, where]) => `${text}\n    on ${where.join(", ")}`);
+  if (told.length > 0) assert.fail(`${told.length} findings:\n${told.join("\n")}`);
+}
+
+async function everyScreen({ open }: World, screens: readonly string[], look: (typeof LOOKS)[number]): Promise<void> {
+  const viewer = await open("/", look);
+  const found: [string, string][] = [];
+  for (const screen of screens) {
+    await viewer.go(screen);
+    await viewer.settled();
+    for (const text of await axe(viewer)) found.push([screen, text]);
+    const overflow = await viewer.evaluate<number>("document.documentElement.scrollWidth - innerWidth");
+    if (overflow > 0) found.push([screen, `the page is ${overflow} px wider than the screen`]);
+  }
+  none(found);
+}
+
+for (const look of LOOKS) {
+  browserTest(`axe finds nothing serious on empty screens, ${look.theme}, ${look.width} px`, (world) => everyScreen(world, SCREENS, look));
+  browserTest(
+    `axe finds nothing serious on full screens, ${look.theme}, ${look.width} px`,
+    async (world) => {
+      await busyShop(world.hub);
+      await everyScreen(world, FULL, look);
+    },
+    { config: SHOP_CONFIG },
+  );
+}
+
+for (const look of [LOOKS[0], LOOKS[3]]) {
+  browserTest(
+    `axe finds nothing serious in dialogs, ${look.theme}, ${look.width} px`,
+    async ({ hub, open, viewer: stranger }) => {
+      await busyShop(hub);
+      const found: [string, string][] = [];
+      const login = await stranger(look);
+      await login.page.goto(hub.http);
+      await login.see(login.dialog("Token"));
+      for (const text of await axe(login)) found.push(["log in", text]);
+      const viewer = await open("/", look);
+      const { letters } = await hub.json<{ letters: { id: string }[] }>("/dlq?topic=orders.created");
+      const dialogs: readonly (readonly [string, string | RegExp])[] = [
+        ["/", "Help and shortcuts (?)"],
+        ["/", "Your token"],
+        ["/group?topic=orders.created&group=billing", /^Seek/],
+        ["/topic?topic=orders.created", /^Delete/],
+        ["/event?topic=orders.created&seq=1", "Publish again…"],
+        ["/letters?topic=orders.created", /^Replay all/],
+        [`/letters?topic=orders.created&letter=${letters[0]?.id ?? ""}&of=orders.created`, "Edit"],
+      ];
+      for (const [screen, name] of dialogs) {
+        await viewer.go(screen);
+        await viewer.button(name).click();
+        await viewer.settled();
+        await viewer.see(viewer.page.getByRole("dialog"));
+        for (const text of await axe(viewer)) found.push([`${screen}, ${String(name)}`, text]);
+        await viewer.page.keyboard.press("Escape");
+        await viewer.gone(viewer.page.getByRole("dialog"));
+      }
+      none(found);
+    },
+    { config: SHOP_CONFIG },
+  );
+}

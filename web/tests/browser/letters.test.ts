@@ -1,0 +1,112 @@
+// The workbench for dead letters.
+import assert from "node:assert/strict";
+import { deadLetters } from "./harness/failures.ts";
+import { browserTest } from "./harness/world.ts";
+
+browserTest("a dead letter is found, edited and replayed by keyboard alone", async ({ hub, open }) => {
+  await deadLetters(hub, "orders.created", "billing", [
+    { payload: '{"amount":9007199254740993,"currency":"EURO"}', key: "order-17", reason: "unknown currency EURO" },
+  ]);
+  const viewer = await open();
+  const { keyboard } = viewer.page;
+  await viewer.evaluate(`addEventListener("pointerdown", () => violated("the mouse was used"), true)`);
+  await viewer.settled();
+  await keyboard.press("g");
+  await keyboard.press("d");
+  await viewer.see(viewer.page.getByRole("heading", { name: "Dead letters", exact: true }));
+  await viewer.see(viewer.page.locator("tbody").getByText("unknown currency EURO"));
+  await keyboard.press("j");
+  await keyboard.press("Enter");
+  const letter = viewer.dialog("Dead letter");
+  await viewer.see(letter.getByText('"amount": 9007199254740993'));
+  await viewer.tabTo(letter.getByRole("button", { name: "Edit" }));
+  await keyboard.press("Enter");
+  const field = letter.getByLabel("Payload (JSON)");
+  await viewer.tabTo(field);
+  assert.equal(await field.inputValue(), '{"amount":9007199254740993,"currency":"EURO"}');
+  // A mistake on the way is told, and cannot be sent.
+  await keyboard.press("Control+End");
+  await keyboard.press("Backspace");
+  await viewer.see(letter.getByText(/^Not JSON/));
+  assert.equal(await letter.getByRole("button", { name: /^Replay/ }).getAttribute("aria-disabled"), "true");
+  for (let n = 0; n < 2; n += 1) await keyboard.press("Backspace");
+  await keyboard.type('"}');
+  await viewer.tabTo(letter.getByRole("button", { name: "Replay edited…" }));
+  await keyboard.press("Enter");
+  const confirm = viewer.dialog("Replay the edited event");
+  await viewer.see(confirm.getByText('-   "currency": "EURO"'));
+  await viewer.see(confirm.getByText('+   "currency": "EUR"'));
+  await viewer.tabTo(confirm.getByRole("button", { name: "Replay" }));
+  await keyboard.press("Enter");
+  await viewer.see(confirm.getByText("1 event replayed, 0 skipped, 0 failed."));
+  await keyboard.press("Escape");
+  await viewer.gone(confirm);
+  await viewer.see(viewer.page.getByRole("heading", { name: "No dead letters" }));
+
+  // It comes to the group that refused it, with every digit.
+  const socket = await hub.socket();
+  await socket.subscribe("orders.created", "billing");
+  const again = await socket.next();
+  assert.equal(again.seq, 2);
+  const stored = await (await hub.ask("/event?topic=orders.created&seq=2")).text();
+  assert.ok(stored.includes('"payload":{"amount":9007199254740993,"currency":"EUR"}'), stored);
+});
+
+browserTest("all letters with one cause are replayed after a count, and no others", async ({ hub, open }) => {
+  const refused = (n: number, reason: string) => ({ payload: String(n), key: `order-${n}`, reason });
+  await deadLetters(hub, "orders.created", "billing", [refused(1, "card expired"), refused(2, "no such customer"), refused(3, "card expired"), refused(4, "card expired")]);
+  const viewer = await open("/letters");
+  await viewer.page.getByRole("button", { name: /3 card expired/ }).click();
+  await viewer.addressHas("err=card+expired");
+  await viewer.button("Replay all 3…").click();
+  const dialog = viewer.dialog("Replay dead letters of orders.created");
+  await viewer.see(dialog.getByText(/3 events will be appended to orders\.created again, each for the one group/));
+  await viewer.see(dialog.getByText(/event-hub dlq replay orders\.created --err 'card expired'/));
+  const last = async () => (await hub.json<{ topics: { last: number }[] }>("/topics?q=orders.created")).topics.find(({ last }) => last > 0)?.last;
+  const before = await last();
+  await dialog.getByRole("button", { name: "Replay" }).click();
+  await viewer.see(dialog.getByText("3 events replayed, 0 skipped, 0 failed."));
+  assert.equal(before, 4, "a dry run replays nothing");
+  await dialog.getByRole("button", { name: "Close" }).last().click();
+  await viewer.go("/letters");
+  await viewer.see(viewer.page.locator("tbody").getByText("no such customer"));
+  const { letters } = await hub.json<{ letters: { err: string }[] }>("/dlq?replayed=0");
+  assert.deepEqual(letters.map(({ err }) => err), ["no such customer"]);
+});
+
+browserTest("chosen letters are replayed at a rate, with progress, and it can be cancelled", async ({ hub, open }) => {
+  const events = Array.from({ length: 20 }, (_, n) => ({ payload: String(n), key: `order-${n}`, reason: "card expired" }));
+  await deadLetters(hub, "orders.created", "billing", events);
+  const viewer = await open("/letters?topic=orders.created");
+  await viewer.button("Select all shown").click();
+  await viewer.button("Replay 20 selected…").click();
+  const dialog = viewer.dialog("Replay dead letters of orders.created");
+  await dialog.getByLabel("At most per second").fill("1");
+  await viewer.see(dialog.getByText(/20 events will be appended/));
+  await dialog.getByRole("button", { name: "Replay" }).click();
+  const progress = viewer.dialog("Replay at a rate");
+  await viewer.see(progress.getByText(/running: \d+ of 20 replayed/));
+  await progress.getByRole("button", { name: "Cancel the replay" }).click();
+  await viewer.see(progress.getByText(/^cancelled: /));
+  const { jobs } = await hub.json<{ jobs: { state: string; replayed: number }[] }>("/jobs");
+  assert.equal(jobs[0]?.state, "cancelled");
+  assert.ok((jobs[0]?.replayed ?? 20) < 20);
+});
+
+browserTest("the journey of an event goes from its commit to the dead letter and its replay", async ({ hub, open }) => {
+  await deadLetters(hub, "orders.created", "billing", [{ payload: '{"order":17}', key: "order-17", reason: "no such customer" }]);
+  const { letters } = await hub.json<{ letters: { originalId: string }[] }>("/dlq");
+  const id = letters[0]?.originalId ?? "";
+  const viewer = await open();
+  await viewer.page.getByLabel("Find an event by its id").fill(id);
+  await viewer.page.keyboard.press("Enter");
+  const journey = viewer.page.getByRole("region", { name: "Journey" });
+  await viewer.see(journey.getByText("committed"));
+  await viewer.see(journey.getByText("given up"));
+  await viewer.see(journey.getByText("no such customer"));
+  await hub.json("/dlq/replay", { method: "POST", body: '{"topic":"orders.created"}' });
+  await viewer.button("Look again").click();
+  await journey.getByRole("link", { name: "replayed as seq 2" }).click();
+  await viewer.see(viewer.page.getByRole("heading", { name: "Event 2" }));
+  await viewer.see(journey.getByText(/for group billing alone/));
+});

@@ -1,0 +1,128 @@
+// Who looks: the token comes by a link or by hand, stays in the tab, and can be renewed without losing the page.
+import assert from "node:assert/strict";
+import { browserTest } from "./harness/world.ts";
+import type { Viewer } from "./harness/viewer.ts";
+
+/** Everything that a browser keeps, but for the storage of the tab. */
+async function stored(viewer: Viewer): Promise<string> {
+  return JSON.stringify([await viewer.context.storageState(), await viewer.evaluate("[document.cookie, {...localStorage}, location.href, document.referrer]")]);
+}
+
+async function paste(viewer: Viewer, token: string): Promise<void> {
+  const dialog = viewer.dialog("Token");
+  await dialog.getByLabel("Token").fill(token);
+  await dialog.getByRole("button", { name: "Continue" }).click();
+}
+
+browserTest("a link logs in, and its token is gone from the address before anything is requested", async ({ hub, viewer: open }) => {
+  const viewer = await open();
+  await viewer.context.addInitScript(`{
+    const real = globalThis.fetch;
+    globalThis.addresses = [];
+    globalThis.fetch = (...words) => { addresses.push(location.href); return real(...words); };
+  }`);
+  await viewer.logIn(hub.token);
+  const addresses = await viewer.evaluate<string[]>("addresses");
+  assert.ok(addresses.length >= 2, "the page asks who it is, and for the stream");
+  for (const address of addresses) assert.ok(!address.includes("token"), address);
+  assert.equal(await viewer.evaluate("sessionStorage.getItem('event-hub-token')"), hub.token);
+  assert.ok(!(await stored(viewer)).includes(hub.token), "the token is in no storage that outlives the tab");
+  // Back in the history there is no address with the token.
+  await viewer.page.goBack().catch(() => undefined);
+  assert.ok(!viewer.page.url().includes(hub.token));
+});
+
+browserTest("another tab of the same browser has to log in by itself", async ({ hub, open }) => {
+  const viewer = await open();
+  const second = await viewer.tab();
+  await second.goto(hub.http);
+  await second.getByRole("dialog", { name: "Token" }).waitFor();
+});
+
+browserTest("without a token the page asks for one, and says why it takes none that is wrong", async ({ hub, viewer: open }) => {
+  const viewer = await open();
+  await viewer.page.goto(`${hub.http}/#/topics?q=orders`);
+  await paste(viewer, "not-a-token");
+  await viewer.see(viewer.dialog("Token").getByRole("alert"));
+  await paste(viewer, hub.token);
+  await viewer.live();
+  await viewer.gone(viewer.dialog("Token"));
+  await viewer.see(viewer.page.getByRole("heading", { name: "Topics", exact: true }));
+  await viewer.addressHas("/topics", "q=orders");
+});
+
+browserTest("logging out forgets the token, and the page shows nothing more", async ({ hub, open }) => {
+  const viewer = await open();
+  await viewer.button("Your token").click();
+  await viewer.button("Log out").click();
+  await viewer.see(viewer.text("You have logged out"));
+  assert.equal(await viewer.evaluate("sessionStorage.getItem('event-hub-token')"), null);
+  await viewer.page.reload();
+  await viewer.see(viewer.dialog("Token"));
+  assert.ok(!(await viewer.page.content()).includes(hub.token));
+});
+
+browserTest(
+  "a token that runs out is told before, and renewing it keeps the page",
+  async ({ hub, open }) => {
+    await hub.publish("orders.created", '{"order":17}', "order-17");
+    const viewer = await open("/topics?q=orders", { token: await hub.mint(["subscribe:**"], { sub: "ada", ttl: "20s" }) });
+    await viewer.see(viewer.page.getByRole("link", { name: "orders.created" }));
+    await viewer.see(viewer.text(/Your token expires in/));
+    // The hub ends the stream when the token does.
+    await viewer.see(viewer.dialog("Token"));
+    await viewer.addressHas("q=orders");
+    await paste(viewer, await hub.mint(["subscribe:**"], { sub: "ada" }));
+    await viewer.live();
+    await viewer.gone(viewer.dialog("Token"));
+    await viewer.gone(viewer.text(/Your token (expires|has expired)/));
+    await viewer.see(viewer.page.getByRole("link", { name: "orders.created" }));
+    await viewer.addressHas("/topics", "q=orders");
+  },
+  { variables: { JWT_CLOCK_TOLERANCE_SEC: "0" } },
+);
+
+browserTest("a token that may only read has grey buttons that name the rule, and the hub refuses as well", async ({ hub, open }) => {
+  await hub.publish("orders.created", '{"order":17}', "order-17");
+  const socket = await hub.socket();
+  await socket.subscribe("orders.created", "billing");
+  const token = await hub.mint(["subscribe:**"], { sub: "reader" });
+  const viewer = await open("/group?topic=orders.created&group=billing", { token });
+  const seek = viewer.button(/^Seek/);
+  await viewer.see(seek);
+  assert.equal(await seek.getAttribute("aria-disabled"), "true");
+  assert.match((await seek.getAttribute("title")) ?? "", /admin:orders\.created/);
+  await seek.click({ force: true });
+  assert.equal(await viewer.page.getByRole("dialog").count(), 0, "a grey button does nothing");
+  await viewer.go("/topic?topic=orders.created&tab=publish");
+  const publish = viewer.button(/^Publish to/);
+  await viewer.see(publish);
+  assert.match((await publish.getAttribute("title")) ?? "", /publish:orders\.created/);
+
+  // What the page does not offer, the hub does not do either.
+  const asks: readonly [string, RequestInit][] = [
+    ["/publish/orders.created", { method: "POST", body: "1" }],
+    ["/groups/seek", { method: "POST", body: '{"topic":"orders.created","group":"billing","to":"earliest"}' }],
+    ["/groups?topic=orders.created&group=billing", { method: "DELETE" }],
+    ["/topics?topic=orders.created", { method: "DELETE" }],
+    ["/dlq/replay", { method: "POST", body: '{"topic":"orders.created"}' }],
+    ["/audit", {}],
+  ];
+  for (const [path, init] of asks) assert.equal((await hub.ask(path, init, token)).status, 403, path);
+});
+
+browserTest("a token that may see one topic sees no name of any other", async ({ hub, open }) => {
+  await hub.publish("orders.created", '{"order":17}', "order-17");
+  await hub.publish("payroll.secret", '{"amount":1}', "ada");
+  const socket = await hub.socket();
+  await socket.subscribe("payroll.secret", "hidden-group");
+  const viewer = await open("/", { token: await hub.mint(["subscribe:orders.**"]) });
+  for (const screen of ["/", "/topics", "/groups", "/letters", "/state", "/outboxes", "/push", "/connections", "/hubs", "/quotas", "/audit"]) {
+    await viewer.go(screen);
+    await viewer.settled();
+    const text = await viewer.page.locator("body").innerText();
+    assert.ok(!/payroll|hidden-group/.test(text), `${screen}: ${text}`);
+  }
+  await viewer.go("/topic?topic=payroll.secret");
+  await viewer.see(viewer.page.getByRole("heading", { name: "No such topic" }));
+});

@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { bytes, command, count, curl, cutAt, duration, milliseconds, oneLine, plural, rate, shellWord, short, size, visible } from "../../src/lib/format.ts";
+
+test("numbers are grouped, rounded and shortened", () => {
+  assert.equal(count(1_234_567), "1,234,567");
+  assert.equal(count(undefined), "–");
+  assert.equal(rate(0.04), "0");
+  assert.equal(rate(9.96), "10");
+  assert.equal(rate(12_345), "12.3k");
+  assert.equal(short(9_999), "9,999");
+  assert.equal(short(2_500_000), "2.5M");
+  assert.equal(plural(1, "entry", "entries"), "1 entry");
+  assert.equal(plural(0, "entry", "entries"), "0 entries");
+});
+
+test("sizes have binary units", () => {
+  assert.equal(bytes(1_023), "1,023 B");
+  assert.equal(bytes(1_024), "1 KiB");
+  assert.equal(bytes(1_572_864), "1.5 MiB");
+  assert.equal(bytes(null), "–");
+});
+
+test("durations have two units at most", () => {
+  const expected: readonly (readonly [number, string])[] = [[-5, "0 ms"], [999, "999 ms"], [1_500, "1.5 s"], [59_999, "59 s"], [93_000, "1 min 33 s"], [7_260_000, "2 h 1 min"], [90_000_000, "1 d 1 h"]];
+  for (const [millis, text] of expected) assert.equal(duration(millis), text);
+  assert.equal(milliseconds(0.25), "0.3 ms");
+});
+
+test("control, direction and invisible characters are shown by their codes", () => {
+  assert.equal(visible("a\u202eb\u200bc\u0000"), "a\\u202eb\\u200bc\\u0000");
+  assert.equal(visible("\u{e0041}"), "\\u{e0041}");
+  assert.equal(visible("\ud800"), "\\ud800");
+  assert.equal(visible("\u3164\u2028\ufeff"), "\\u3164\\u2028\\ufeff");
+  assert.equal(visible("line\nand\ttab, äöü, 日本, 😀"), "line\nand\ttab, äöü, 日本, 😀");
+  assert.equal(oneLine("a\n\tb\r"), "a\\n\\tb\\u000d");
+});
+
+test("a word of a command is one word for a shell, whatever is in it", () => {
+  assert.equal(shellWord("orders.created"), "orders.created");
+  assert.equal(shellWord(""), "''");
+  assert.equal(shellWord("it's $(rm) \"x\""), `'it'\\''s $(rm) "x"'`);
+  assert.equal(command("groups", "seek", "a", "b c"), "event-hub groups seek a 'b c'");
+  assert.equal(curl("POST", "http://127.0.0.1:8082/push/crm/resume"), 'curl -X POST -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8082/push/crm/resume');
+});
+
+test("a text is cut at a number of bytes, and no character in two", () => {
+  assert.equal(size("aü😀"), 7);
+  assert.equal(cutAt("aü😀b", 100), "aü😀b");
+  assert.equal(cutAt("aü😀b", 7), "aü😀");
+  for (const most of [3, 4, 5, 6]) assert.equal(cutAt("aü😀b", most), "aü");
+  assert.equal(cutAt("aü😀b", 2), "a");
+});
