@@ -8,6 +8,7 @@ macro_rules! note {
     }};
 }
 
+mod browser;
 mod client;
 mod commands;
 mod config;

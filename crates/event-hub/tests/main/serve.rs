@@ -87,6 +87,7 @@ fn for_people_it_prints_addresses_and_keeps_its_token_out_of_what_is_no_terminal
         said.contains("WebSocket  ws://127.0.0.1:") && said.contains("HTTP       http://127.0.0.1:"),
         "{said}"
     );
+    assert!(said.contains("dashboard  http://127.0.0.1:") && !said.contains('#'), "{said}");
     assert!(!said.contains("eyJ"), "whatever keeps this output would keep the token: {said}");
     // What it says instead gives one.
     let (_, command) = said.trim_end().rsplit_once("event-hub token ").unwrap();

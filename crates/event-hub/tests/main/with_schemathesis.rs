@@ -24,9 +24,9 @@ const SEED: &str = "20";
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,\
                       response_schema_conformance,negative_data_rejection,unsupported_method,allow_header_conformance,\
                       ignored_auth";
-/// Streams without an end: Schemathesis would wait for it. `tests/main/http/sse.rs` and `ws.rs` of `hub-server`, and `backup.rs` beside this
-/// file, test them.
-const ENDLESS: [&str; 3] = ["backup", "events", "gateway"];
+/// Streams without an end: Schemathesis would wait for it. `tests/main/http/events.rs`, `live.rs` and `ws.rs` of `hub-server`, and `backup.rs`
+/// beside this file, test them.
+const ENDLESS: [&str; 4] = ["backup", "events", "gateway", "live"];
 /// Operations that take away what others look for. They run last.
 const DESTRUCTIVE: [&str; 7] = [
     "cancelJob",

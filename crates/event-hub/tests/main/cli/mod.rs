@@ -1,8 +1,9 @@
-//! The commands that talk to a running hub: `topics`, `groups`, `export`, `import`, `replay`, `dlq`, `event`, `revoke`, `top`.
+//! The commands that talk to a running hub: `topics`, `groups`, `export`, `import`, `replay`, `dlq`, `event`, `revoke`, `top`; and the link of `serve`.
 
 mod admin;
 mod asking;
 mod broken;
+mod dashboard;
 mod merged;
 mod pty;
 mod refusals;
