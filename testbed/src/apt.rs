@@ -46,6 +46,45 @@ pub fn libssl(work: &Path, lib: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Unpacks the newest versions of `packages` below `root`, with everything that they need and this machine has not installed. They come from the
+/// machine's own package sources, and only if apt finds them signed. `work` is a directory of the caller's for what is needed on the way.
+pub fn unpack_with_needs(packages: &[&str], work: &Path, root: &Path, hint: &str) -> Result<()> {
+    let apt = work.join("apt");
+    let get = |words: &[&str]| {
+        let mut command = apt_get(&apt, &[("Dir::State::lists", "lists"), ("Dir::Cache", "cache")]);
+        // Said although it is the default: a machine may have set them otherwise.
+        command
+            .args(["-oAPT::Get::AllowUnauthenticated=false", "-oAcquire::AllowInsecureRepositories=false"]);
+        // Nothing of the system is changed, so its lock is not needed, which is root's.
+        download::run(command.arg("-oDebug::NoLocking=1").args(words), hint)
+    };
+    for dir in ["lists/partial", "cache/archives/partial"] {
+        fs::create_dir_all(apt.join(dir))?;
+    }
+    get(&["update"])?;
+    let download = ["install", "--download-only", "--no-install-recommends", "--yes"];
+    get(&[&download, packages].concat())?;
+    for entry in fs::read_dir(apt.join("cache/archives"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            download::run(Command::new("dpkg-deb").arg("-x").arg(&path).arg(root), hint)?;
+        }
+    }
+    Ok(())
+}
+
+/// `apt-get` with directories of its own below `apt`.
+fn apt_get(apt: &Path, dirs: &[(&str, &str)]) -> Command {
+    let mut command = Command::new("apt-get");
+    command.arg("-qq");
+    for (option, dir) in dirs {
+        command.arg(format!("-o{option}={}", apt.join(dir).display()));
+    }
+    // Its own sandbox user cannot read a directory of ours.
+    command.arg("-oAPT::Sandbox::User=root").current_dir(apt);
+    command
+}
+
 impl Package {
     /// Gets the package and unpacks it; answers the directory that stands for the root of the file system. `work` is an empty
     /// directory of the caller's.
@@ -56,18 +95,13 @@ impl Package {
         }
         fs::write(apt.join("sources/one.sources"), self.source(&self.machine_sources()?)?)?;
         let get = |words: &[&str]| {
-            let mut command = Command::new("apt-get");
-            command.arg("-qq").arg("-oDir::Etc::sourcelist=/dev/null");
-            for (option, dir) in [
+            let dirs = [
                 ("Dir::Etc::sourceparts", "sources"),
                 ("Dir::State::lists", "lists"),
                 ("Dir::Cache", "cache"),
-            ] {
-                command.arg(format!("-o{option}={}", apt.join(dir).display()));
-            }
-            // Its own sandbox user cannot read a directory of ours; the hash is checked below.
-            command.arg("-oAPT::Sandbox::User=root").args(words).current_dir(&apt);
-            download::run(&mut command, self.hint)
+            ];
+            let mut command = apt_get(&apt, &dirs);
+            download::run(command.arg("-oDir::Etc::sourcelist=/dev/null").args(words), self.hint)
         };
         get(&["update"])?;
         get(&["download", self.name])?;

@@ -5,7 +5,7 @@
 //! - [`ReplicaSet`] is a set of the test's own, whose nodes can be killed, frozen and restarted; [`Sharded`] a cluster;
 //!   [`Standalone`] a server without a set.
 //! - [`postgres`] is all that about PostgreSQL; [`drivers`] has the databases' drivers for other languages.
-//! - [`prometheus`] has a Prometheus that scrapes a hub, and `promtool`.
+//! - [`prometheus`] has a Prometheus that scrapes a hub, and `promtool`; [`chromium`] a browser.
 //!
 //! Servers listen on loopback alone, and no server outlives its users, however those end: a watchdog sees to it.
 //! Where the programs come from is told in [`programs`]. Errors are [`anyhow`]'s, as nobody but a person reads them.
@@ -15,6 +15,7 @@
 mod admin;
 mod apt;
 mod cache;
+pub mod chromium;
 mod database;
 mod download;
 pub mod drivers;

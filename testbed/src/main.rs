@@ -7,7 +7,7 @@ use std::process::{ExitCode, ExitStatus};
 use anyhow::{Context, Result};
 use hub_testbed::postgres::{self, Postgres};
 use hub_testbed::programs::Programs;
-use hub_testbed::{ReplicaSet, URI_VARIABLE, drivers, prometheus};
+use hub_testbed::{ReplicaSet, URI_VARIABLE, chromium, drivers, prometheus};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,16 +16,18 @@ use tokio::task::spawn_blocking;
 const USAGE: &str = "\
 usage: hub-testbed mongo|postgres get
        hub-testbed mongo|postgres run [--shared] -- COMMAND [ARGUMENT…]
-       hub-testbed drivers|prometheus get
+       hub-testbed drivers|prometheus|chromium get
+       hub-testbed chromium run -- COMMAND [ARGUMENT…]
 
   mongo      MongoDB; its address is EVENT_HUB_TEST_MONGO
   postgres   PostgreSQL; its address is EVENT_HUB_TEST_POSTGRES
   drivers    the databases' drivers for Python and Node
   prometheus Prometheus and promtool
+  chromium   Chromium; its path is EVENT_HUB_TEST_CHROMIUM
 
   get        gets it into the cache, unless it is there or the machine has its own, and says which one it is
-  run        runs COMMAND with the variable set to the address of a new server (MongoDB: a replica set of one node), which
-             is gone afterwards; the exit code is the command's. If the variable is set already, nothing is started
+  run        runs COMMAND with the variable set to the path, or the address of a new server (MongoDB: a replica set of one
+             node), which is gone afterwards; the exit code is the command's. If the variable is set already, nothing is started
   --shared   with the server that tests share when they run by themselves";
 
 #[tokio::main]
@@ -41,6 +43,8 @@ async fn main() -> ExitCode {
         ["postgres", "get"] => get(|| Ok(postgres::Programs::get()?.describe())).await,
         ["drivers", "get"] => get(drivers::describe).await,
         ["prometheus", "get"] => get(|| prometheus::Programs::get()?.describe()).await,
+        ["chromium", "get"] => get(chromium::describe).await,
+        ["chromium", "run", "--", ref command @ ..] if !command.is_empty() => with_chromium(command).await,
         ["mongo", "run", ref rest @ ..] => match what_to_run(rest) {
             Some((shared, command)) => with_mongo(shared, command).await,
             None => return refuse(),
@@ -94,6 +98,13 @@ async fn with_postgres(shared: bool, command: &[&str]) -> Result<ExitCode> {
         None => postgres::url().await?,
     };
     run(command, postgres::URL_VARIABLE, &url, signals).await
+}
+
+async fn with_chromium(command: &[&str]) -> Result<ExitCode> {
+    let signals = Signals::catch()?;
+    let path = spawn_blocking(chromium::get).await??;
+    run(command, chromium::VARIABLE, path.to_str().context("the path of Chromium is not UTF-8")?, signals)
+        .await
 }
 
 fn is_set(variable: &str) -> bool {

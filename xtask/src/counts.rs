@@ -65,6 +65,22 @@ pub fn of_nextest(output: &str) -> Option<Counts> {
     Some(sum(without_parentheses(numbers).split(',')))
 }
 
+/// Counts in the output of Node's test runner (`--test-reporter=spec`): one line per outcome at the end.
+///
+/// `None` if there are none, which means that nothing was loaded or run.
+pub fn of_node(output: &str) -> Option<Counts> {
+    // The last ones: tests print lines of their own before.
+    let number = |name: &str| {
+        let of_line = |line: &str| line.strip_prefix("ℹ ")?.strip_prefix(name)?.trim().parse::<u64>().ok();
+        output.lines().rev().find_map(of_line)
+    };
+    Some(Counts {
+        passed: number("pass ")?,
+        failed: number("fail ")? + number("cancelled ")?,
+        skipped: number("skipped ")? + number("todo ")?,
+    })
+}
+
 /// Adds up parts such as `3 passed`.
 fn sum<'a>(parts: impl Iterator<Item = &'a str>) -> Counts {
     let mut total = Counts::default();
@@ -132,6 +148,13 @@ mod tests {
     #[test]
     fn doctests_are_summed_over_crates_and_bundles() {
         assert_eq!(of_cargo_test(include_str!("../fixtures/doctests.txt")), counts(3, 1, 1));
+    }
+
+    #[test]
+    fn nodes_runner_is_read_from_its_last_lines() {
+        assert_eq!(of_node(include_str!("../fixtures/node.txt")), counts(1, 2, 2));
+        assert_eq!(of_node("ℹ pass 3\nsomething broke\n"), None);
+        assert_eq!(of_node(""), None);
     }
 
     #[test]

@@ -6,10 +6,12 @@
 
 mod args;
 mod bench;
+mod browser;
 mod cache;
 mod clients;
 mod counts;
 mod crash;
+mod dashboard;
 mod deny;
 mod fuzz;
 mod layering;
@@ -28,12 +30,13 @@ use args::{Args, UsageError};
 const USAGE: &str = "\
 usage: cargo xtask COMMAND [OPTIONS]
 
-  test     every check of the project, ending with a count
-  sim      the simulator alone, over any range of seeds
-  crash    a hub that is killed under load, any number of times
-  clients  clients that are not ours, under Node
-  bench    a benchmark
-  fuzz     the fuzz targets
+  test       every check of the project, ending with a count
+  sim        the simulator alone, over any range of seeds
+  crash      a hub that is killed under load, any number of times
+  clients    clients that are not ours, under Node
+  dashboard  the dashboard's checks, and its tests in a browser
+  bench      a benchmark
+  fuzz       the fuzz targets
 
 `cargo xtask COMMAND --help` says more.";
 
@@ -46,6 +49,7 @@ fn command(name: &str) -> Option<Command> {
         "sim" => Some((sim::USAGE, sim::run)),
         "crash" => Some((crash::USAGE, crash::run)),
         "clients" => Some((clients::USAGE, clients::run)),
+        "dashboard" => Some((dashboard::USAGE, dashboard::run)),
         "bench" => Some((bench::USAGE, bench::run)),
         "fuzz" => Some((fuzz::USAGE, fuzz::run)),
         _ => None,

@@ -1,4 +1,4 @@
-//! Databases and drivers for the tests, through the program of the crate `hub-testbed`. This one stays free of them.
+//! Databases, drivers and a browser for the tests, through the program of the crate `hub-testbed`. This one stays free of them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -35,6 +35,10 @@ pub const PROMETHEUS: Service =
 pub const SCHEMATHESIS: Service =
     Service { name: "Schemathesis", word: "schemathesis", module: "with_schemathesis::", is_shared: false };
 
+/// Chromium, for the tests of the dashboard, which are not written in Rust.
+pub const CHROMIUM: Service =
+    Service { name: "Chromium", word: "chromium", module: "with_chromium::", is_shared: true };
+
 impl Service {
     /// Gets it, if the machine has none. The tests are built by now, and the program with them.
     pub fn get(&self, workspace: &Workspace) -> Result<Report> {
@@ -47,7 +51,8 @@ impl Service {
         })
     }
 
-    /// `command` with a server that its tests share, which is gone when the command is; the command itself if they share none.
+    /// `command` with a server (or the path of a program) that its tests share, which is gone when the command is; the command itself if they
+    /// share none.
     pub fn around(&self, workspace: &Workspace, command: Command) -> Result<Command> {
         if !self.is_shared {
             return Ok(command);
