@@ -1,9 +1,9 @@
 // What became of an event: outbox row, commit, each group, dead letter, replays; and what belongs to it.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { get, getText } from "../lib/api.ts";
+import { get, getText, url } from "../lib/api.ts";
 import { useResource } from "../lib/data.ts";
-import { bytes, command, duration, plural, time, visible } from "../lib/format.ts";
+import { bytes, command, curl, duration, plural, time, visible } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
 import { page, record, type Shown as Shown_, take } from "../lib/record.ts";
 import { route, to } from "../lib/route.ts";
@@ -52,6 +52,12 @@ async function follow(topic: string, which: { id: string } | { seq: string }, si
   return { journey: rest, shown: event === undefined || event === "null" ? undefined : record(event) };
 }
 
+/** The command shows an event by its id; where nobody knows that any more, a request does it by the seq. */
+function commandOf(topic: string, id: string | undefined, seq: number | undefined): string {
+  if (id !== undefined) return command("event show", [id], { "--topic": topic });
+  return curl("GET", `${location.origin}${url("/event", { topic, seq })}`);
+}
+
 export function EventScreen() {
   const { topic = "", id, seq = "" } = route.value.params;
   useLive({ view: "overview" }, {});
@@ -84,7 +90,7 @@ export function EventScreen() {
           <>
             <JourneyList data={data} topic={topic} />
             {shown === undefined ? <NoRecord journey={data.journey} topic={topic} /> : <Whole shown={shown} topic={topic} />}
-            <CliCommand text={command("event", "show", shown?.record.id ?? id ?? "ID", "--topic", topic)} />
+            <CliCommand text={commandOf(topic, shown?.record.id ?? id, data.journey.seq ?? undefined)} />
           </>
         )}
       </Shown>

@@ -49,7 +49,7 @@ export function Find() {
       <p class="muted">{count(searched.value)} topics searched{done.value || error.value !== undefined ? "" : "…"}</p>
       <ul>{found.value.map(({ topic, seq }) => <li key={topic}><a href={to("/event", { topic, id })}>seq {seq} of {topic}</a></li>)}</ul>
       {done.value && found.value.length === 0 && <Empty title="No topic has this id"><p>None of the topics that this token may read knows it: it was not published, or was cleaned away and forgotten. A row that still waits in an <a href={to("/outboxes")}>outbox</a> has no topic yet.</p></Empty>}
-      <CliCommand text={command("event", "show", id)} />
+      <CliCommand text={command("event show", [id])} />
     </>
   );
 }

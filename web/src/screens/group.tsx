@@ -62,7 +62,7 @@ function Delete({ topic, group, close }: { topic: string; group: string; close: 
       danger
       verb="Delete the group"
       refused={refused("admin", topic)}
-      command={command("groups", "rm", topic, group)}
+      command={command("groups rm", [topic, group])}
       preview={async () => {
         const now = await get<GroupDetail>("/groups/detail", { topic, group });
         const members = now.members === undefined ? "its members" : plural(now.members.length, "member");
@@ -145,7 +145,7 @@ function Members({ topic, group, members }: { topic: string; group: string; memb
     <section aria-label="Members">
       <h2>{plural(members.length, "member")}</h2>
       {members.length === 0 ? (
-        <Empty title="Nobody is connected"><p>Start a consumer, or take its events on the command line (what is printed counts as handled):</p><CliCommand text={command("subscribe", topic, "--group", group)} /></Empty>
+        <Empty title="Nobody is connected"><p>Start a consumer, or take its events on the command line (what is printed counts as handled):</p><CliCommand text={command("subscribe", [topic], { "--group": group })} /></Empty>
       ) : (
         <Scroll label="Table of members">
           <table class="plain">
@@ -219,7 +219,7 @@ function Seek({ topic, group, close, done }: { topic: string; group: string; clo
       danger
       refused={refused("admin", topic)}
       previewKey={word()}
-      command={command("groups", "seek", topic, group, "--to", word())}
+      command={command("groups seek", [topic, group], { "--to": word() })}
       preview={async () => {
         const dry = await post<{ from: number; to: number; events: number }>("/groups/seek", { topic, group, to: target(), dryRun: true });
         if (dry.to < dry.from) return { says: <p>The group goes back from seq {count(dry.from)} to {count(dry.to)}: up to <b>{plural(dry.events, "settled event")}</b> come again.</p> };

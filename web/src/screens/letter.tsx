@@ -54,7 +54,7 @@ export function LetterDialog({ topic, id, close, done }: { topic: string; id: st
             </Field>
           )}
           {problem !== undefined && <p class="problem" role="status">Not JSON: {problem}</p>}
-          <CliCommand text={command("dlq", "show", topic, id)} />
+          <CliCommand text={command("dlq show", [topic, id])} />
           <footer>
             {text.value === undefined
               ? <Button refused={refused("admin", topic)} onClick={() => { text.value = payload.length > LINE_CHARS ? indented(payload) : payload; }}>Edit</Button>
@@ -86,7 +86,7 @@ function Redrive({ letter, before, after, back, close, done }: { letter: Letter;
       title={after === undefined ? "Replay the event" : "Replay the edited event"}
       verb="Replay"
       refused={refused("admin", topic)}
-      command={command("dlq", "replay", topic, "--id", id, ...(round > 1 ? ["--round", String(round)] : []), ...(after === undefined ? [] : ["--edit", "payload.json"]))}
+      command={command("dlq replay", [topic], { "--id": id, "--round": round > 1 ? round : undefined, "--edit": after === undefined ? undefined : "payload.json" })}
       preview={async () => {
         const dry = await post<{ matched: number; skipped: number }>("/dlq/replay", body(true));
         return {

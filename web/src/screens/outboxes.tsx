@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { get, post } from "../lib/api.ts";
 import { useResource } from "../lib/data.ts";
-import { command, count, duration, plural } from "../lib/format.ts";
+import { count, curl, duration, plural } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
 import { to } from "../lib/route.ts";
 import { refusedForAll } from "../lib/session.ts";
@@ -92,13 +92,13 @@ function ParkedRow({ row, ask }: { row: OutboxRow; ask: () => void }) {
 }
 
 function Act({ retry: { outbox, row }, close, done }: { retry: Retry; close: () => void; done: () => void }) {
-  const ids = row === undefined ? [] : [row.id];
+  const body = { outbox, ...(row === undefined ? {} : { ids: [row.id] }) };
   return (
     <Confirm
       title={`Retry parked rows of ${outbox}`}
       verb="Retry"
       refused={refusedForAll()}
-      command={command("outbox", "retry", ...ids, "--outbox", outbox)}
+      command={curl("POST", `${location.origin}/outbox/retry`, JSON.stringify(body))}
       preview={async () => {
         const { outboxes } = await get<{ outboxes: Outbox[] }>("/outbox", { outbox });
         const parked = outboxes[0]?.parked ?? 0;
@@ -108,7 +108,7 @@ function Act({ retry: { outbox, row }, close, done }: { retry: Retry; close: () 
         };
       }}
       act={async () => {
-        const { retried } = await post<{ retried: number }>("/outbox/retry", { outbox, ...(row === undefined ? {} : { ids }) });
+        const { retried } = await post<{ retried: number }>("/outbox/retry", body);
         return <p>{plural(retried, "row")} will be tried again.</p>;
       }}
       close={close}

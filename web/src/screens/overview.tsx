@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useAnnounced } from "../lib/announce.ts";
 import { get } from "../lib/api.ts";
 import { useResource } from "../lib/data.ts";
-import { bytes, command, count, duration, milliseconds, plural, rate, short } from "../lib/format.ts";
+import { bytes, command, count, curl, duration, milliseconds, plural, rate, short } from "../lib/format.ts";
 import { latest, type PastSample, samples, useLive } from "../lib/live.ts";
 import { advice, REASONS } from "../lib/reasons.ts";
 import { route, set, to } from "../lib/route.ts";
@@ -240,9 +240,9 @@ function FirstEvent() {
       <h1>Overview</h1>
       <Empty title="No events yet">
         <p>There is no topic that this token may see. Publish a first event:</p>
-        <CliCommand text={command("publish", "orders.created", '{"order":17}', "--key", "order-17")} />
+        <CliCommand text={command("publish", ["orders.created", '{"order":17}'], { "--key": "order-17" })} />
         <p>or by HTTP, with the token that <code>event-hub serve</code> printed:</p>
-        <CliCommand text={`curl -H "Authorization: Bearer $TOKEN" -d '{"order":17}' ${location.origin}/publish/orders.created`} />
+        <CliCommand text={curl("POST", `${location.origin}/publish/orders.created`, '{"order":17}')} />
         <p>It shows up here within a second. Or <a href={to("/topic", { topic: "orders.created", tab: "publish" })}>publish it from this page</a>.</p>
       </Empty>
     </>

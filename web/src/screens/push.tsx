@@ -47,7 +47,7 @@ export function Push() {
         {data?.endpoints.length === 0 && (
           <Empty title="No push endpoint that this token may administrate">
             <p>The hub can deliver a group by HTTP POST, signed as a Standard Webhook:</p>
-            <CliCommand text={`curl -X PUT -H "Authorization: Bearer $TOKEN" ${location.origin}/push/crm -d '{"topic":"orders.*","url":"…","secrets":["whsec_…"]}'`} />
+            <CliCommand text={curl("PUT", `${location.origin}/push/crm`, '{"topic":"orders.*","url":"…","secrets":["whsec_…"]}')} />
           </Empty>
         )}
         {data?.endpoints.map((endpoint) => <EndpointCard key={endpoint.name} endpoint={endpoint} ask={(kind) => { acting.value = { kind, endpoint }; }} />)}

@@ -21,18 +21,12 @@ const REQUEST_IDS = 1_000;
 
 const FLAGS: Readonly<Record<string, string>> = { group: "--group", err: "--err", q: "--contains", key: "--key" };
 
-function commandOf({ kind, topic, ids, round = 1 }: Acting, filter: Which, rate: string): string {
-  const isReplay = kind === "replay";
-  const chosen = ids === undefined
-    ? Object.entries(filter).flatMap(([name, value]) => [FLAGS[name] ?? `--${name}`, String(value)])
-    : ids.slice(0, COMMAND_IDS).flatMap((id) => (isReplay ? ["--id", id] : [id]));
-  const words = [
-    ...chosen,
-    ...(!isReplay && chosen.length === 0 ? ["--all"] : []),
-    ...(isReplay && round > 1 ? ["--round", String(round)] : []),
-    ...(isReplay && rate !== "" ? ["--rate", rate] : []),
-  ];
-  return command("dlq", isReplay ? "replay" : "rm", topic, ...words);
+/** Undefined if it would have to name too many ids. */
+function commandOf({ kind, topic, ids, round = 1 }: Acting, filter: Which, rate: string): string | undefined {
+  if (ids !== undefined && ids.length > COMMAND_IDS) return undefined;
+  const chosen = ids === undefined ? Object.fromEntries(Object.entries(filter).map(([name, value]) => [FLAGS[name] ?? `--${name}`, value])) : {};
+  if (kind === "replay") return command("dlq replay", [topic], { ...chosen, "--id": ids, "--round": round > 1 ? round : undefined, "--rate": rate });
+  return command("dlq rm", [topic, ...(ids ?? [])], { ...chosen, "--all": ids === undefined && Object.keys(chosen).length === 0 ? true : undefined });
 }
 
 /** The request in parts that the hub takes, one after the other, until they are through or somebody stops them. */
@@ -108,6 +102,7 @@ export function Act({ acting, which, close, done, started }: { acting: Acting; w
       close={close}
       done={done}
     >
+      {(ids?.length ?? 0) > COMMAND_IDS && <p class="muted">A command line has no room for more than {count(COMMAND_IDS)} ids: to do the same there, choose the letters by a filter.</p>}
       {isReplay && (
         <Field label="At most per second" hint="Empty: at once. With a rate it is a job of the hub: it goes on when this page is closed, and can be cancelled.">
           <input inputMode="numeric" value={rate.value} onInput={(event) => { rate.value = event.currentTarget.value.replace(/[^0-9]/g, "").replace(/^0+/, "").slice(0, 5); }} />

@@ -74,7 +74,7 @@ function NoState() {
       <p>State is the newest event of each key. Compacted topics keep it: name them in the configuration, for instance</p>
       <pre class="block">{'[[topics]]\npattern = "process.state"\ncompaction = true'}</pre>
       <p>and publish with a key:</p>
-      <CliCommand text={command("publish", PROCESSES, '{"status":"running"}', "--key", "host:worker:17")} />
+      <CliCommand text={command("publish", [PROCESSES, '{"status":"running"}'], { "--key": "host:worker:17" })} />
       <p>Every other topic shows the newest record of each key in its tab <b>Latest by key</b>.</p>
     </Empty>
   );
@@ -288,7 +288,7 @@ function NoKeys({ topic, isFiltered, isPast }: { topic: string; isFiltered: bool
   return (
     <Empty title="No keys">
       <p>{isFiltered ? "No key matches." : isPast ? "Nothing is known of that time." : "No event of this topic has a key. Publish one with a key:"}</p>
-      {!isFiltered && !isPast && <CliCommand text={command("publish", topic, '{"status":"running"}', "--key", "host:worker:17")} />}
+      {!isFiltered && !isPast && <CliCommand text={command("publish", [topic, '{"status":"running"}'], { "--key": "host:worker:17" })} />}
     </Empty>
   );
 }

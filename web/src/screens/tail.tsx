@@ -111,7 +111,7 @@ function Live({ name, lastCommitted, update }: { name: string; lastCommitted: nu
             {q !== undefined || key !== undefined ? "The newest events of the topic were looked through. What matches shows up as it is committed. " : "Events show up as they are committed. "}
             {lastCommitted !== undefined && <>The topic's last event came <Age ts={lastCommitted} of=" ago" />: set a time above to look at that.</>}
           </p>
-          {q === undefined && key === undefined && <CliCommand text={command("publish", name, '{"order":17}', "--key", "order-17")} />}
+          {q === undefined && key === undefined && <CliCommand text={command("publish", [name, '{"order":17}'], { "--key": "order-17" })} />}
         </Empty>
       ) : (
         <Table label="Events" listing={listing} columns={columns} reset={isPaused ? "paused" : ""} leadsTo={(row) => to("/event", { topic: name, seq: row.seq })} />

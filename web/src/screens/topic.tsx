@@ -95,7 +95,7 @@ function Missing({ name }: { name: string }) {
   return (
     <Empty title="No such topic">
       {why === undefined ? <p>It does not exist. A publish makes it:</p> : <p>It does not exist, or your token may not see it: {why}.</p>}
-      <CliCommand text={why === undefined ? command("publish", name, '{"order":17}') : command("token", "--scope", `subscribe:${name}`)} />
+      <CliCommand text={why === undefined ? command("publish", [name, '{"order":17}']) : command("token", [], { "--scope": `subscribe:${name}` })} />
     </Empty>
   );
 }
@@ -122,7 +122,7 @@ function TopicGroups({ name }: { name: string }) {
       {complete.value && listing.ids.length === 0 ? (
         <Empty title="No group reads this topic">
           <p>The first consumer that joins a group makes it, here from the command line:</p>
-          <CliCommand text={command("subscribe", name, "--group", "billing")} />
+          <CliCommand text={command("subscribe", [name], { "--group": "billing" })} />
         </Empty>
       ) : (
         <Table label="Groups" listing={listing} columns={columns} order={order} filling={!complete.value} leadsTo={(group) => to("/group", { topic: group.topic, group: group.group })} />
@@ -154,7 +154,7 @@ function Export({ name, close }: { name: string; close: () => void }) {
         <input inputMode="numeric" value={hours.value} onInput={(event) => { hours.value = event.currentTarget.value.replace(/[^0-9]/g, ""); }} />
       </Field>
       <ErrorBanner error={failed.value} />
-      <CliCommand text={command("export", name, "-o", `${name}.ndjson`, ...(hours.value === "" ? [] : ["--from-ts", `ago:${hours.value}h`]))} />
+      <CliCommand text={command("export", [name], { "-o": `${name}.ndjson`, "--from-ts": hours.value === "" ? undefined : `ago:${hours.value}h` })} />
       {started.value && <p role="status">The download has begun.</p>}
       <footer>
         <Button onClick={close}>Close</Button>
@@ -172,7 +172,7 @@ function Delete({ name, close }: { name: string; close: () => void }) {
       danger
       verb="Delete the topic"
       refused={refused("admin", name)}
-      command={command("topics", "rm", name)}
+      command={command("topics rm", [name])}
       preview={async () => {
         const { topics } = await get<{ topics: Topic[] }>("/topics", { q: name, limit: 1_000 });
         const hit = topics.filter((one) => one.name === name || one.name === `dlq.${name}` || one.name === `${name}.snapshot`);

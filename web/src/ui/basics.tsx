@@ -85,12 +85,13 @@ export function CopyButton({ text, label, children }: Children & { text: string 
   );
 }
 
-/** The command that does the same. */
+/** The command that does the same. What is copied is what is shown. */
 export function CliCommand({ text }: { text: string }) {
+  const shown = oneLine(text);
   return (
     <div class="command">
-      <code>{oneLine(text)}</code>
-      <CopyButton text={text} label="Copy the command" />
+      <code>{shown}</code>
+      <CopyButton text={shown} label="Copy the command" />
     </div>
   );
 }

@@ -24,7 +24,7 @@ export type ConfirmProps = {
   verb: string;
   danger?: boolean;
   refused?: string | undefined;
-  command?: string;
+  command?: string | undefined;
   close: () => void;
   /** When it is done; `close` follows when the outcome was read. */
   done?: () => void;
