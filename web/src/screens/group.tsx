@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { get, post, remove } from "../lib/api.ts";
+import { hubTime } from "../lib/clock.ts";
 import { useResource } from "../lib/data.ts";
 import { forecast, type Point } from "../lib/forecast.ts";
 import { command, count, duration, localInput, milliseconds, plural, rate, short } from "../lib/format.ts";
@@ -199,7 +200,7 @@ type Target = "earliest" | "latest" | { ts: number } | { afterSeq: number };
 function Seek({ topic, group, close, done }: { topic: string; group: string; close: () => void; done: () => void }) {
   const kind = useSignal("earliest");
   const seq = useSignal("0");
-  const ts = useSignal(Date.now() - 3_600_000);
+  const ts = useSignal(hubTime() - 3_600_000);
   const target = (): Target => {
     switch (kind.value) {
       case "ts": return { ts: ts.value };

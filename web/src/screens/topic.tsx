@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { type ApiError, get, pages, post, remove, url } from "../lib/api.ts";
 import { follow } from "../lib/clipboard.ts";
+import { hubTime } from "../lib/clock.ts";
 import { asApiError, useResource } from "../lib/data.ts";
 import { bytes, command, count, plural, rate } from "../lib/format.ts";
 import { go, open, route, set, to } from "../lib/route.ts";
@@ -141,7 +142,7 @@ function Export({ name, close }: { name: string; close: () => void }) {
     const span = Number(hours.peek()) * 3_600_000;
     try {
       const { ticket } = await post<{ ticket: string }>("/ticket", { topic: name });
-      follow(url("/export", { topic: name, ticket, fromTs: span > 0 ? Date.now() - span : undefined }), `${name}.ndjson`);
+      follow(url("/export", { topic: name, ticket, fromTs: span > 0 ? hubTime() - span : undefined }), `${name}.ndjson`);
       started.value = true;
     } catch (error) {
       failed.value = asApiError(error);

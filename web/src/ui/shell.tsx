@@ -7,7 +7,7 @@ import { whoIs } from "../lib/api.ts";
 import { now } from "../lib/clock.ts";
 import { asApiError } from "../lib/data.ts";
 import { duration, time } from "../lib/format.ts";
-import { connection, latest, retry } from "../lib/live.ts";
+import { type Connection, connection, latest, retry } from "../lib/live.ts";
 import { go, path, to } from "../lib/route.ts";
 import { describe } from "../lib/rights.ts";
 import { asked, forget, rightsShown, token, tokenIn, use, who } from "../lib/session.ts";
@@ -30,6 +30,9 @@ export const SCREENS: readonly (readonly [path: string, title: string, icon: Ico
   ["/quotas", "Quotas", "quotas", "q"],
   ["/audit", "Audit", "audit", "a"],
 ];
+
+/** Where nothing on the page is up to date. */
+const IS_OLD: Readonly<Partial<Record<Connection["state"], true>>> = { waiting: true, stopped: true, crowded: true };
 
 /** A detail screen belongs to its list. */
 const PARENTS: Readonly<Record<string, string>> = { "/topic": "/topics", "/event": "/topics", "/find": "/topics", "/group": "/groups" };
@@ -57,7 +60,7 @@ export function Shell({ children, help }: { children: ComponentChildren; help: {
       <main tabIndex={-1}>
         <Expiry />
         <Outage />
-        <div class={connection.value.state === "waiting" || connection.value.state === "stopped" ? "screen old" : "screen"}>{children}</div>
+        <div class={IS_OLD[connection.value.state] === true ? "screen old" : "screen"}>{children}</div>
       </main>
       <p class="offscreen" role="status">{spoken.value}</p>
       <Notice />
@@ -71,9 +74,10 @@ export function Shell({ children, help }: { children: ComponentChildren; help: {
 function Status() {
   const state = connection.value;
   switch (state.state) {
+    case "closed": return <span class="status"><i aria-hidden="true" /> not logged in</span>;
     case "live": return <span class="status live"><i aria-hidden="true" /> live</span>;
     case "connecting": return <span class="status"><i aria-hidden="true" /> connecting</span>;
-    case "crowded": return <span class="status" title="Four other windows are live: a browser has few connections to one hub. This one goes on when you click into it."><i aria-hidden="true" /> paused: other windows are live</span>;
+    case "crowded": return <span class="status" title="Four other windows are live: a browser has few connections to one hub. This one reads again every 15 seconds, and is live when you click into it."><i aria-hidden="true" /> paused: other windows are live</span>;
     case "hidden": return <span class="status"><i aria-hidden="true" /> paused</span>;
     case "stopped": return <span class="status lost"><i aria-hidden="true" /> stopped</span>;
     case "waiting": return <span class="status lost"><i aria-hidden="true" /> hub away</span>;
@@ -154,8 +158,7 @@ function TokenDialog() {
     problem.value = undefined;
     try {
       // The old token stays until the hub has taken the new one.
-      who.value = await whoIs(given);
-      use(given);
+      use(given, await whoIs(given));
     } catch (error) {
       problem.value = asApiError(error).message;
       input.current?.select();
