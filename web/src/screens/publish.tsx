@@ -62,7 +62,6 @@ export function PublishForm({ topic, payload = '{"test": true}', eventKey = "", 
       )}
       {problem !== undefined && <p class="problem" role="status">{problemOf(text.value) === undefined ? "Too large" : "Not JSON"}: {problem}</p>}
       <ErrorBanner error={error.value} />
-      {error.value?.code === "unreachable" && <p class="problem" role="alert">The hub does not answer; nothing is known of the event.</p>}
       {receipt.value !== undefined && (
         <p role="status">Published as <a href={to("/event", { topic, seq: receipt.value.seq })}>seq {receipt.value.seq}</a> ({receipt.value.durable}).</p>
       )}

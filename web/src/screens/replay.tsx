@@ -1,9 +1,10 @@
 // Replays or discards dead letters: selected ones, or everything that the filter matches.
 import { useSignal } from "@preact/signals";
-import { post } from "../lib/api.ts";
+import { type ApiError, post } from "../lib/api.ts";
+import { asApiError } from "../lib/data.ts";
 import { command, count, plural } from "../lib/format.ts";
 import { refused } from "../lib/session.ts";
-import { Field, Foreign } from "../ui/basics.tsx";
+import { ErrorBanner, Field, Foreign } from "../ui/basics.tsx";
 import { Confirm, type Progress } from "../ui/confirm.tsx";
 
 /** Which letters: what the hub takes as filter. */
@@ -12,7 +13,8 @@ export type Acting = Readonly<{ kind: "replay" | "discard"; topic: string; ids?:
 export type Outcome = Readonly<{ replayed?: number; skipped?: number; failed?: number; discarded?: number; next?: string; job?: string; total?: number; failures?: readonly { error: string }[] }>;
 
 type DryRun = Readonly<{ matched: number; skipped?: number; complete?: boolean }>;
-type Sum = { replayed: number; skipped: number; failed: number; discarded: number; reason: string | undefined };
+/** What was done. With `error`, a request failed before everything was. */
+type Sum = { replayed: number; skipped: number; failed: number; discarded: number; reason: string | undefined; isStopped: boolean; error: ApiError | undefined };
 
 /** Ids that a command line names one by one; more would not fit into one. */
 const COMMAND_IDS = 200;
@@ -31,12 +33,17 @@ function commandOf({ kind, topic, ids, round = 1 }: Acting, filter: Which, rate:
 
 /** The request in parts that the hub takes, one after the other, until they are through or somebody stops them. */
 async function inParts(path: string, body: object, ids: readonly string[] | undefined, total: number, { signal, report }: Progress): Promise<Sum> {
-  const sum: Sum = { replayed: 0, skipped: 0, failed: 0, discarded: 0, reason: undefined };
+  const sum: Sum = { replayed: 0, skipped: 0, failed: 0, discarded: 0, reason: undefined, isStopped: false, error: undefined };
   const parts = ids === undefined ? [undefined] : Array.from({ length: Math.ceil(ids.length / REQUEST_IDS) }, (_, n) => ids.slice(n * REQUEST_IDS, (n + 1) * REQUEST_IDS));
   for (const part of parts) {
     let after: string | undefined;
     do {
-      const one: Outcome = await post<Outcome>(path, { ...body, ...(part === undefined ? {} : { ids: part }), ...(after === undefined ? {} : { after }) });
+      let one: Outcome;
+      try {
+        one = await post<Outcome>(path, { ...body, ...(part === undefined ? {} : { ids: part }), ...(after === undefined ? {} : { after }) });
+      } catch (error) {
+        return { ...sum, error: asApiError(error) };
+      }
       sum.replayed += one.replayed ?? 0;
       sum.skipped += one.skipped ?? 0;
       sum.failed += one.failed ?? 0;
@@ -44,7 +51,7 @@ async function inParts(path: string, body: object, ids: readonly string[] | unde
       sum.reason ??= one.failures?.[0]?.error;
       report(sum.replayed + sum.skipped + sum.failed + sum.discarded, total);
       after = one.next;
-      if (signal.aborted) return sum;
+      if (signal.aborted) return { ...sum, isStopped: after !== undefined || part !== parts.at(-1) };
     } while (after !== undefined);
   }
   return sum;
@@ -96,8 +103,11 @@ export function Act({ acting, which, close, done, started }: { acting: Acting; w
           return <p>Started.</p>;
         }
         const sum = await inParts(path, body, ids, total.peek(), progress);
-        if (!isReplay) return <p>{plural(sum.discarded, "letter")} discarded.</p>;
-        return <p>{plural(sum.replayed, "event")} replayed, {count(sum.skipped)} skipped, {count(sum.failed)} failed.{sum.reason !== undefined && <> First failure: <Foreign text={sum.reason} /></>}</p>;
+        // Nothing was done: the dialog stays, to try again.
+        if (sum.error !== undefined && sum.replayed + sum.skipped + sum.failed + sum.discarded === 0) throw sum.error;
+        const end = <>{sum.isStopped && <p class="note">Stopped before the end.</p>}{sum.error !== undefined && <><p class="note">It ended before everything was done. What the last request did is not known.</p><ErrorBanner error={sum.error} /></>}</>;
+        if (!isReplay) return <><p>{plural(sum.discarded, "letter")} discarded.</p>{end}</>;
+        return <><p>{plural(sum.replayed, "event")} replayed, {count(sum.skipped)} skipped, {count(sum.failed)} failed.{sum.reason !== undefined && <> First failure: <Foreign text={sum.reason} /></>}</p>{end}</>;
       }}
       close={close}
       done={done}

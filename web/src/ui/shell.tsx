@@ -2,7 +2,6 @@
 import { useComputed, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { spoken } from "../lib/announce.ts";
 import { whoIs } from "../lib/api.ts";
 import { now } from "../lib/clock.ts";
 import { asApiError } from "../lib/data.ts";
@@ -12,7 +11,7 @@ import { go, path, to } from "../lib/route.ts";
 import { describe } from "../lib/rights.ts";
 import { asked, forget, rightsShown, token, tokenIn, use, who } from "../lib/session.ts";
 import { lettersOn, setLetters, SHORTCUTS } from "../lib/keys.ts";
-import { Age, Button, Field, Foreign, notice, saidByBanners } from "./basics.tsx";
+import { Age, Alert, Button, Field, Foreign, Said, saidByBanners } from "./basics.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 import { theme, nextTheme } from "../lib/theme.ts";
@@ -62,8 +61,7 @@ export function Shell({ children, help }: { children: ComponentChildren; help: {
         <Outage />
         <div class={IS_OLD[connection.value.state] === true ? "screen old" : "screen"}>{children}</div>
       </main>
-      <p class="offscreen" role="status">{spoken.value}</p>
-      <Notice />
+      <Said />
       {rightsShown.value && <Account close={() => { rightsShown.value = false; }} />}
       {help.value && <Help close={() => { help.value = false; }} />}
       {asked.value !== undefined && <TokenDialog />}
@@ -91,28 +89,15 @@ function Outage() {
   const { error } = state;
   if (error.status === 401 || asked.value !== undefined || saidByBanners.value.includes(error.message)) return null;
   return (
-    <div class="banner" role="alert">
+    <div class="banner">
       <Icon name="warning" />
       <div>
-        <Foreign text={error.message} most={600} /> <span class="muted">({error.code})</span>
+        <Alert error={error} />
         {state.state === "waiting" && <> What you see is <Age ts={latest.value?.ts} /> old. The page tries again by itself.</>}
       </div>
       <Button onClick={retry}>Try again</Button>
     </div>
   );
-}
-
-/** Why a greyed button does nothing. */
-function Notice() {
-  const text = notice.value;
-  useEffect(() => {
-    if (text === undefined) return;
-    const timer = setTimeout(() => {
-      notice.value = undefined;
-    }, 8_000);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return <p class={text === undefined ? "offscreen" : "notice"} role="status"><Foreign text={text ?? ""} most={600} /></p>;
 }
 
 /** An event by its id, or by its topic and seq. */
@@ -137,9 +122,9 @@ function Expiry() {
   const left = useComputed(() => (who.value?.expires === undefined ? undefined : who.value.expires - now.value));
   if (left.value === undefined || left.value > 120_000 || asked.value !== undefined) return null;
   return (
-    <div class="banner" role="alert">
+    <div class="banner">
       <Icon name="warning" />
-      <div>{left.value > 0 ? <>Your token expires in {duration(left.value)}.</> : <>Your token has expired.</>}</div>
+      <div>{left.value > 0 ? <><span role="alert">Your token expires</span> in {duration(left.value)}.</> : <span role="alert">Your token has expired.</span>}</div>
       <Button onClick={() => { asked.value = "Paste a new token; the page stays as it is."; }}>Renew</Button>
     </div>
   );
