@@ -1,12 +1,13 @@
 // One topic: what passes, the newest record of each key, its groups, and a form to publish a test event.
 import { useSignal } from "@preact/signals";
-import { type ApiError, get, pages, post, remove, url } from "../lib/api.ts";
+import { type ApiError, post, remove, url } from "../lib/api.ts";
 import { follow } from "../lib/clipboard.ts";
 import { hubTime } from "../lib/clock.ts";
 import { asApiError, useResource } from "../lib/data.ts";
 import { bytes, command, count, plural, rate } from "../lib/format.ts";
 import { go, open, route, set, to } from "../lib/route.ts";
 import { refused } from "../lib/session.ts";
+import { findTopic } from "../lib/topics.ts";
 import type { Topic } from "../lib/types.ts";
 import { Age, Button, CliCommand, Empty, ErrorBanner, Fact, Facts, Field, Foreign, Shown, Tabs } from "../ui/basics.tsx";
 import { Confirm } from "../ui/confirm.tsx";
@@ -20,24 +21,13 @@ import { Tail } from "./tail.tsx";
 /** How often a topic is looked for that does not exist yet: it has no stream. */
 const AWAITED_POLL_MS = 1_000;
 
-/** Topics whose names contain this one can come before it. */
-async function find(name: string, signal: AbortSignal): Promise<Topic | undefined> {
-  const stop = new AbortController();
-  let found: Topic | undefined;
-  await pages<{ topics: Topic[]; next?: string }>("/topics", { q: name, limit: 1_000 }, AbortSignal.any([signal, stop.signal]), (page) => {
-    found = page.topics.find((topic) => topic.name === name);
-    return found !== undefined;
-  });
-  return found;
-}
-
 export function TopicScreen() {
   const { topic: name = "", tab = "tail" } = route.value.params;
   const isAwaited = useSignal(false);
   const info = useResource(
     name === "" ? undefined : `topic ${name}`,
     async (signal) => {
-      const topic = await find(name, signal);
+      const topic = await findTopic(name, signal);
       isAwaited.value = topic === undefined;
       return { topic };
     },
@@ -175,8 +165,8 @@ function Delete({ name, close }: { name: string; close: () => void }) {
       refused={refused("admin", name)}
       command={command("topics rm", [name])}
       preview={async () => {
-        const { topics } = await get<{ topics: Topic[] }>("/topics", { q: name, limit: 1_000 });
-        const hit = topics.filter((one) => one.name === name || one.name === `dlq.${name}` || one.name === `${name}.snapshot`);
+        const found = await Promise.all([name, `dlq.${name}`, `${name}.snapshot`].map((one) => findTopic(one)));
+        const hit = found.flatMap((one) => one ?? []);
         const own = hit.find((one) => one.name === name);
         const events = hit.reduce((sum, one) => sum + one.events, 0);
         return {
