@@ -1,6 +1,6 @@
 // Push endpoints: groups that the hub delivers by HTTP POST.
 import { useSignal } from "@preact/signals";
-import { get, post, remove } from "../lib/api.ts";
+import { pages, post, remove } from "../lib/api.ts";
 import { useResource } from "../lib/data.ts";
 import { count, curl } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
@@ -37,7 +37,11 @@ function why({ kind, endpoint }: Acting): string | undefined {
 
 export function Push() {
   useLive({ view: "overview" }, {});
-  const list = useResource("push", (signal) => get<{ endpoints: Endpoint[]; next?: string }>("/push", { limit: 1_000 }, signal), POLL_MS);
+  const list = useResource("push", async (signal) => {
+    const endpoints: Endpoint[] = [];
+    await pages<{ endpoints: Endpoint[]; next?: string }>("/push", { limit: 1_000 }, signal, (page) => { endpoints.push(...page.endpoints); });
+    return { endpoints };
+  }, POLL_MS);
   const acting = useSignal<Acting | undefined>(undefined);
   const { data, error, at } = list.state.value;
   return (
