@@ -20,7 +20,8 @@ const FILES = process.env["EVENT_HUB_DASHBOARD_FILES"];
 
 async function serve(context: BrowserContext, hub: Hub, dir: string): Promise<void> {
   await context.route((url) => url.origin === hub.http && /^\/(app\.js|app\.css|favicon\.svg)?$/.test(url.pathname), async (route) => {
-    const answer = await route.fetch();
+    const answer = await route.fetch().catch(() => undefined);
+    if (answer === undefined) return route.abort();
     const { "content-encoding": _, "content-length": __, etag: ___, ...headers } = answer.headers();
     const name = new URL(route.request().url()).pathname.slice(1);
     await route.fulfill({ status: 200, headers, body: await readFile(join(dir, name === "" ? "index.html" : name)) });
@@ -153,6 +154,8 @@ export class Viewer {
   }
 
   async close(): Promise<void> {
+    // Requests that a test answers may be under way.
+    await this.page.unrouteAll({ behavior: "ignoreErrors" });
     await this.context.close();
   }
 }
