@@ -94,25 +94,32 @@ async function busy(browser: Browser, hub: Hub): Promise<void> {
   load.stop();
 }
 
-/** The memory of the page after a while, to that after a minute. */
+/** The memory of pages after a while, to that when they have all that they keep. */
 async function heap(browser: Browser, hub: Hub): Promise<void> {
   const load = await Load.start(hub);
+  // The rows of a tail are all there after a minute, and the 20,000 keys of the state, of which 200 come in a second, after two.
+  await heapOf(browser, hub, load, "tail", `/topic?topic=${BUSY_TOPIC}`, 0);
+  await heapOf(browser, hub, load, "state", `/topic?topic=${BUSY_TOPIC}&tab=state`, 120_000);
+  load.stop();
+}
+
+async function heapOf(browser: Browser, hub: Hub, load: Load, name: string, screen: string, warmUpMs: number): Promise<void> {
   const minutes = quick ? 2 : 10;
   const viewer = await Viewer.open(browser, hub);
   await viewer.logIn(hub.token);
-  await viewer.go(`/topic?topic=${BUSY_TOPIC}`);
+  await viewer.go(screen);
+  await load.during(warmUpMs);
   const sizes: number[] = [];
   for (let minute = 0; minute < minutes; minute += 1) {
-    // The rows of the tail are all there after the first minute: growth from then on is a leak.
+    // Growth from the first minute on is a leak.
     await load.during(60_000);
     const session = await viewer.session();
     await session.send("HeapProfiler.collectGarbage");
     sizes.push((await session.send("Runtime.getHeapUsage")).usedSize / (1 << 20));
   }
   await viewer.close();
-  load.stop();
-  report.figure("heap of a tail, minute by minute", sizes, "MiB");
-  report.figure(`heap after ${minutes} minutes, to the first`, [(sizes.at(-1) ?? 0) / (sizes[0] ?? 1)], "x", { most: 1.2 });
+  report.figure(`heap of a ${name}, minute by minute`, sizes, "MiB");
+  report.figure(`heap of a ${name} after ${minutes} minutes, to the first`, [(sizes.at(-1) ?? 0) / (sizes[0] ?? 1)], "x", { most: 1.2 });
 }
 
 /** What ten viewers of the list of topics add to the hub. */
