@@ -182,6 +182,33 @@ browserTest("a dialog tells that the hub does not answer, and why a button is gr
   assert.ok(isOnTop, "it can be read");
 });
 
+browserTest("outboxes, push endpoints and quotas have their filter and order in the address", async ({ open }) => {
+  const viewer = await open();
+  const outbox = (name: string) => ({ name, connected: true, pending: 0, parked: 0, sent: 0, retries: 0, rows: [] });
+  await answerFor(viewer, "/outbox", () => ({ outboxes: [outbox("shop"), outbox("billing")] }));
+  const endpoint = (name: string) => ({ name, topic: `${name}.events`, group: `push.${name}`, url: "http://h/", mode: "plain", state: "active", inflight: 0, delivered: 0, concurrency: 1, origin: "file" });
+  // The second page of the list is a part of it.
+  await answerFor(viewer, "/push", (query) => (query.get("after") === null ? { endpoints: [endpoint("crm")], next: "crm" } : { endpoints: [endpoint("erp")] }));
+  await answerFor(viewer, "/quotas", () => ({ subjects: ["ada", "bob", "adam"].map((subject, used) => ({ subject, topics: { used } })) }));
+  const region = (name: string) => viewer.page.getByRole("region", { name, exact: true });
+  await viewer.go("/outboxes");
+  await viewer.see(region("shop"));
+  await viewer.page.keyboard.press("/");
+  await viewer.page.keyboard.type("bill");
+  await viewer.addressHas("q=bill");
+  await viewer.gone(region("shop"));
+  await viewer.see(region("billing"));
+  await viewer.go("/push");
+  await viewer.see(region("crm"));
+  await viewer.see(region("erp"));
+  await viewer.go("/push?q=erp.ev");
+  await viewer.gone(region("crm"));
+  await viewer.see(region("erp"));
+  await viewer.go("/quotas?q=AD&sort=-topics");
+  await viewer.see(rows(viewer, "adam"));
+  assert.deepEqual(await viewer.page.locator("tbody td:first-child").allInnerTexts(), ["adam", "ada"]);
+});
+
 browserTest("an alert has no age, which would be read out each second", async ({ open }) => {
   const viewer = await open();
   let asked = 0;
