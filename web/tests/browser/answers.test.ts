@@ -124,6 +124,24 @@ browserTest("the busiest topics are those of this stream, not those of the one b
   assert.equal(await busiest.getByRole("link", { name: "yesterday.topic" }).count(), 0);
 });
 
+browserTest("a state of the past is compared with now when now is known, and calls no key gone before", async ({ hub, open }) => {
+  await hub.publish("process.state", '{"status":"running"}', "host:worker:1");
+  const viewer = await open();
+  const now = signal();
+  await answerFor(viewer, "/latest-by-key", async (_, route) => {
+    await now.come;
+    return route.fallback();
+  });
+  const past = viewer.page.waitForResponse((answer) => new URL(answer.url()).pathname === "/history");
+  await viewer.go(`/state?topic=process.state&at=${Date.now() + 3_600_000}`);
+  await (await past).finished();
+  await viewer.see(viewer.text(/reading…/));
+  await viewer.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+  assert.equal(await viewer.page.getByText("gone", { exact: true }).count(), 0);
+  now.tell();
+  await viewer.see(rows(viewer, "host:worker:1").getByText("the same"));
+}, { config: '[[topics]]\npattern = "process.state"\ncompaction = true\n' });
+
 browserTest("the search for an id tries again when it is told to", async ({ hub, open }) => {
   const { id } = await hub.publish("orders.created", "1");
   const viewer = await open();
