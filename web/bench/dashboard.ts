@@ -23,7 +23,7 @@ const FRAMES = `window.frames_ = { longest: 0, last: performance.now() };
 (function next(now) { frames_.longest = Math.max(frames_.longest, now - frames_.last); frames_.last = now; requestAnimationFrame(next); })(performance.now());`;
 
 async function main(browser: Browser): Promise<void> {
-  const all = { paint, payload, busy, heap, viewers, topics };
+  const all = { paint, seen, payload, busy, heap, viewers, topics };
   const chosen = parts.length === 0 ? Object.keys(all) : parts;
   for (const part of chosen) {
     const run = Object.entries(all).find(([name]) => name === part)?.[1];
@@ -74,6 +74,28 @@ async function payload(browser: Browser, hub: Hub): Promise<void> {
     await viewer.close();
   }
   report.figure("a payload of 1 MiB is open", samples, "ms", { most: 100 });
+}
+
+/** From before an event is published until its row is in the document of a page that shows the tail. */
+async function seen(browser: Browser, hub: Hub): Promise<void> {
+  const viewer = await Viewer.open(browser, hub);
+  await hub.publish(BUSY_TOPIC, "1", "first");
+  await viewer.logIn(hub.token);
+  await viewer.go(`/topic?topic=${BUSY_TOPIC}`);
+  await viewer.see(viewer.page.locator("tbody").getByText("first"));
+  const samples: number[] = [];
+  for (let n = 0; n < (quick ? 5 : 20); n += 1) {
+    const row = viewer.evaluate<number>(`new Promise((done) => {
+      const look = () => document.querySelector("tbody")?.textContent.includes("seen-${n}-") && done(Date.now());
+      new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
+      look();
+    })`);
+    const before = Date.now();
+    await hub.publish(BUSY_TOPIC, "1", `seen-${n}-`);
+    samples.push((await row) - before);
+  }
+  await viewer.close();
+  report.figure("an event is in the page after its publish", samples, "ms", { most: 1_000 });
 }
 
 /** The renderer's share of a core on screens that change all the time. */
