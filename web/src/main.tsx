@@ -61,7 +61,7 @@ function Screen() {
 }
 
 function App() {
-  return <Shell help={help}><Screen key={session.viewing.value} /></Shell>;
+  return <Shell help={help}><Screen key={session.viewerChanges.value} /></Shell>;
 }
 
 options.debounceRendering = inFrame;

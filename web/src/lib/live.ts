@@ -5,7 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { ApiError, get, type Query, send, url } from "./api.ts";
 import { setHubTime } from "./clock.ts";
 import { asApiError, generation } from "./data.ts";
-import { asked, token, viewing } from "./session.ts";
+import { asked, token, viewerChanges } from "./session.ts";
 import { EventReader, type Message } from "./sse.ts";
 import { isFirst } from "./windows.ts";
 import type { Spread } from "./types.ts";
@@ -106,7 +106,7 @@ export function start(): void {
     if (is !== was) restart();
     was = is;
   });
-  viewing.subscribe(() => {
+  viewerChanges.subscribe(() => {
     samples.value = [];
     latest.value = undefined;
   });

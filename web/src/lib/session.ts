@@ -20,7 +20,7 @@ const KEY = "event-hub-token";
 export const token = signal<string | undefined>(undefined);
 export const who = signal<WhoAmI | undefined>(undefined);
 /** Goes up when somebody else looks, or has other rights: nothing of what was shown may stay. */
-export const viewing = signal(0);
+export const viewerChanges = signal(0);
 /** Why a token is asked for; undefined while none is. */
 export const asked = signal<string | undefined>(undefined);
 
@@ -58,7 +58,7 @@ export function use(given: string, me?: WhoAmI): void {
     if (held !== undefined && held !== given && (me === undefined || who.peek() === undefined)) {
       // Nobody knows whether that is the same viewer.
       who.value = undefined;
-      viewing.value += 1;
+      viewerChanges.value += 1;
     }
     if (me !== undefined) become(me);
     token.value = given;
@@ -70,7 +70,7 @@ export function use(given: string, me?: WhoAmI): void {
 export function become(me: WhoAmI): void {
   const before = who.peek();
   batch(() => {
-    if (before !== undefined && (before.sub !== me.sub || JSON.stringify(before.rules) !== JSON.stringify(me.rules))) viewing.value += 1;
+    if (before !== undefined && (before.sub !== me.sub || JSON.stringify(before.rules) !== JSON.stringify(me.rules))) viewerChanges.value += 1;
     who.value = me;
   });
 }

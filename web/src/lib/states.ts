@@ -60,7 +60,7 @@ export class LatestByKey<T extends Value & Readonly<{ changed?: number }> = Valu
   constructor(readonly mostKeys = MOST_KEYS) {}
 
   /** Takes rows of the stream. */
-  stream(rows: readonly T[]): void {
+  takeStreamed(rows: readonly T[]): void {
     for (const row of rows) {
       if (row.deleted) {
         this.list.delete(row.key);
@@ -76,13 +76,13 @@ export class LatestByKey<T extends Value & Readonly<{ changed?: number }> = Valu
   }
 
   /** Before the first page. */
-  begin(): void {
+  beginRead(): void {
     this.#streamed = new Map();
     this.#seen = new Set();
   }
 
   /** Takes a page. */
-  read(values: readonly T[]): void {
+  takePage(values: readonly T[]): void {
     for (const value of values) {
       this.#seen.add(value.key);
       const newest = Math.max(this.list.rows.get(value.key)?.seq ?? 0, this.#streamed?.get(value.key) ?? 0);
@@ -91,16 +91,16 @@ export class LatestByKey<T extends Value & Readonly<{ changed?: number }> = Valu
   }
 
   /** If the reading has failed. */
-  stop(): void {
+  abandonRead(): void {
     this.#streamed = undefined;
     this.#seen = new Set();
   }
 
   /** After the last page; `isWhole` if it was the last one of the topic. What neither a page nor the stream has brought is gone, or not read any more. */
-  end(isWhole: boolean): void {
+  endRead(isWhole: boolean): void {
     for (const key of this.list.rows.keys()) if (!this.#seen.has(key) && this.#streamed?.has(key) !== true) this.list.delete(key);
     this.isWhole = isWhole && this.list.rows.size <= this.mostKeys;
-    this.stop();
+    this.abandonRead();
   }
 }
 

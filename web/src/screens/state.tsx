@@ -91,7 +91,7 @@ function useNow(topic: string) {
     state: (data: { rows?: Row[]; reset?: boolean }) => {
       if (data.reset === true) turn.value += 1;
       const changed = hubTime();
-      latest.stream((data.rows ?? []).map((row) => ({ ...row, changed })));
+      latest.takeStreamed((data.rows ?? []).map((row) => ({ ...row, changed })));
       version.value += 1;
     },
   });
@@ -99,20 +99,20 @@ function useNow(topic: string) {
     if (token.value === undefined) return;
     const cancel = new AbortController();
     const take = (values: Value[]) => {
-      latest.read(values);
+      latest.takePage(values);
       version.value += 1;
     };
-    latest.begin();
+    latest.beginRead();
     settled().then(() => readNow(topic, cancel.signal, take)).then(
       (isWhole) => {
-        latest.end(isWhole);
+        latest.endRead(isWhole);
         complete.value = true;
         error.value = undefined;
         version.value += 1;
       },
       (problem: unknown) => {
         if (cancel.signal.aborted) return;
-        latest.stop();
+        latest.abandonRead();
         error.value = asApiError(problem);
         if (error.value.status !== 403) return;
         latest.list.replace([]);

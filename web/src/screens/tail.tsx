@@ -8,7 +8,7 @@ import { bytes, command, count, cutAt, localInput, plural, size, time } from "..
 import { useLive } from "../lib/live.ts";
 import { page } from "../lib/record.ts";
 import { route, set, to } from "../lib/route.ts";
-import { viewing } from "../lib/session.ts";
+import { viewerChanges } from "../lib/session.ts";
 import { inOrder } from "../lib/sorted.ts";
 import type { TailRow, Topic } from "../lib/types.ts";
 import { Age, Button, CliCommand, Empty, Foreign, Shown } from "../ui/basics.tsx";
@@ -70,7 +70,7 @@ type Kept = Readonly<{ rows: readonly TailRow[]; held: readonly TailRow[]; skipp
 /** Paused tails that a viewer has gone away from, to look at an event; the last few of them. */
 const kept = new Map<string, Kept>();
 const MOST_KEPT = 4;
-viewing.subscribe(() => kept.clear());
+viewerChanges.subscribe(() => kept.clear());
 
 function placeOf(name: string, q: string | undefined, key: string | undefined): string {
   return JSON.stringify([name, q, key]);
@@ -116,9 +116,9 @@ function Live({ name, lastCommitted, update }: { name: string; lastCommitted: nu
     held.value = isPaused && begun.value ? rows.peek() : undefined;
     fresh.value = 0;
   }, [isPaused, begun.value]);
-  const viewer = useMemo(() => viewing.peek(), []);
+  const viewer = useMemo(() => viewerChanges.peek(), []);
   useEffect(() => () => {
-    if (viewer !== viewing.peek()) return;
+    if (viewer !== viewerChanges.peek()) return;
     if (held.peek() !== undefined) keep(place, { rows: rows.peek(), held: held.peek() ?? [], skipped: skipped.peek(), fresh: fresh.peek(), scroll });
     else kept.delete(place);
   }, []);

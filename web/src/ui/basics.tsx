@@ -111,7 +111,7 @@ function Notice() {
 }
 
 /** What the page says besides what it shows. While a dialog is open, nothing outside of it is read out or in sight, so a dialog has its own. */
-export function Said() {
+export function Announcements() {
   return (
     <>
       <p class="offscreen" role="status">{spoken.value}</p>

@@ -1,7 +1,7 @@
 // A modal dialog: the browser's own, so that focus stays inside and Escape closes it.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { Button, InDialog, Said } from "./basics.tsx";
+import { Button, InDialog, Announcements } from "./basics.tsx";
 
 export function Dialog(props: { title: string; close?: () => void; children: ComponentChildren; wide?: boolean }) {
   const element = useRef<HTMLDialogElement>(null);
@@ -32,7 +32,7 @@ export function Dialog(props: { title: string; close?: () => void; children: Com
         {props.close !== undefined && <Button kind="quiet" icon="close" label="Close" onClick={props.close} />}
       </header>
       <InDialog.Provider value={true}>{props.children}</InDialog.Provider>
-      <Said />
+      <Announcements />
     </dialog>
   );
 }

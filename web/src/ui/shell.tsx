@@ -11,7 +11,7 @@ import { go, path, to } from "../lib/route.ts";
 import { describe } from "../lib/rights.ts";
 import { asked, forget, rightsShown, token, tokenIn, use, who } from "../lib/session.ts";
 import { lettersOn, setLetters, SHORTCUTS } from "../lib/keys.ts";
-import { Age, Alert, Button, Field, Foreign, Said, saidByBanners } from "./basics.tsx";
+import { Age, Alert, Button, Field, Foreign, Announcements, saidByBanners } from "./basics.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 import { theme, nextTheme } from "../lib/theme.ts";
@@ -61,7 +61,7 @@ export function Shell({ children, help }: { children: ComponentChildren; help: {
         <Outage />
         <div class={IS_OLD[connection.value.state] === true ? "screen old" : "screen"}>{children}</div>
       </main>
-      <Said />
+      <Announcements />
       {rightsShown.value && <Account close={() => { rightsShown.value = false; }} />}
       {help.value && <Help close={() => { help.value = false; }} />}
       {asked.value !== undefined && <TokenDialog />}

@@ -43,34 +43,34 @@ test("a key that the later state does not have is only gone if all of that was r
 
 test("the newest values have a limit, however many keys the stream brings", () => {
   const latest = new LatestByKey(3);
-  latest.begin();
-  latest.read([value("a", 1), value("b", 2)]);
-  latest.end(true);
+  latest.beginRead();
+  latest.takePage([value("a", 1), value("b", 2)]);
+  latest.endRead(true);
   assert.equal(latest.isWhole, true);
-  for (let seq = 3; seq < 100; seq += 1) latest.stream([value(`new-${seq}`, seq)]);
+  for (let seq = 3; seq < 100; seq += 1) latest.takeStreamed([value(`new-${seq}`, seq)]);
   assert.deepEqual([...latest.list.rows.keys()], ["a", "b", "new-3"]);
   assert.equal(latest.isWhole, false, "and it is told that there are more");
-  latest.stream([value("a", 100)]);
+  latest.takeStreamed([value("a", 100)]);
   assert.equal(latest.list.rows.get("a")?.seq, 100, "keys that are there go on");
   // A new reading takes the place of the one before, even if every key is another one.
-  latest.begin();
-  latest.read([value("x", 101), value("y", 102), value("z", 103)]);
-  latest.end(true);
+  latest.beginRead();
+  latest.takePage([value("x", 101), value("y", 102), value("z", 103)]);
+  latest.endRead(true);
   assert.deepEqual([...latest.list.rows.keys()].sort(), ["x", "y", "z"]);
   assert.equal(latest.isWhole, true);
 });
 
 test("a page that is older than the stream brings nothing back", () => {
   const latest = new LatestByKey();
-  latest.begin();
-  latest.stream([value("deleted", 7, "null"), value("changed", 8, "2"), value("fresh", 9)]);
-  latest.read([value("deleted", 5), value("changed", 6, "1"), value("again", 3)]);
-  latest.end(true);
+  latest.beginRead();
+  latest.takeStreamed([value("deleted", 7, "null"), value("changed", 8, "2"), value("fresh", 9)]);
+  latest.takePage([value("deleted", 5), value("changed", 6, "1"), value("again", 3)]);
+  latest.endRead(true);
   assert.deepEqual([...latest.list.rows].map(([key, { seq }]) => [key, seq]).sort(), [["again", 3], ["changed", 8], ["fresh", 9]]);
-  latest.begin();
-  latest.stream([value("again", 10, "null")]);
-  latest.stream([value("again", 11)]);
-  latest.read([value("again", 10)]);
-  latest.end(true);
+  latest.beginRead();
+  latest.takeStreamed([value("again", 10, "null")]);
+  latest.takeStreamed([value("again", 11)]);
+  latest.takePage([value("again", 10)]);
+  latest.endRead(true);
   assert.deepEqual([...latest.list.rows].map(([key, { seq }]) => [key, seq]), [["again", 11]]);
 });
