@@ -23,7 +23,7 @@ const FRAMES = `window.frames_ = { longest: 0, last: performance.now() };
 (function next(now) { frames_.longest = Math.max(frames_.longest, now - frames_.last); frames_.last = now; requestAnimationFrame(next); })(performance.now());`;
 
 async function main(browser: Browser): Promise<void> {
-  const all = { paint, payload, busy, heap, viewers, topics };
+  const all = { paint, seen, payload, busy, heap, viewers, topics };
   const chosen = parts.length === 0 ? Object.keys(all) : parts;
   for (const part of chosen) {
     const run = Object.entries(all).find(([name]) => name === part)?.[1];
@@ -76,6 +76,28 @@ async function payload(browser: Browser, hub: Hub): Promise<void> {
   report.figure("a payload of 1 MiB is open", samples, "ms", { most: 100 });
 }
 
+/** From before an event is published until its row is in the document of a page that shows the tail. */
+async function seen(browser: Browser, hub: Hub): Promise<void> {
+  const viewer = await Viewer.open(browser, hub);
+  await hub.publish(BUSY_TOPIC, "1", "first");
+  await viewer.logIn(hub.token);
+  await viewer.go(`/topic?topic=${BUSY_TOPIC}`);
+  await viewer.see(viewer.page.locator("tbody").getByText("first"));
+  const samples: number[] = [];
+  for (let n = 0; n < (quick ? 5 : 20); n += 1) {
+    const row = viewer.evaluate<number>(`new Promise((done) => {
+      const look = () => document.querySelector("tbody")?.textContent.includes("seen-${n}-") && done(Date.now());
+      new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
+      look();
+    })`);
+    const before = Date.now();
+    await hub.publish(BUSY_TOPIC, "1", `seen-${n}-`);
+    samples.push((await row) - before);
+  }
+  await viewer.close();
+  report.figure("an event is in the page after its publish", samples, "ms", { most: 1_000 });
+}
+
 /** The renderer's share of a core on screens that change all the time. */
 async function busy(browser: Browser, hub: Hub): Promise<void> {
   const load = await Load.start(hub);
@@ -94,25 +116,32 @@ async function busy(browser: Browser, hub: Hub): Promise<void> {
   load.stop();
 }
 
-/** The memory of the page after a while, to that after a minute. */
+/** The memory of pages after a while, to that when they have all that they keep. */
 async function heap(browser: Browser, hub: Hub): Promise<void> {
   const load = await Load.start(hub);
+  // The rows of a tail are all there after a minute, and the 20,000 keys of the state, of which 200 come in a second, after two.
+  await heapOf(browser, hub, load, "tail", `/topic?topic=${BUSY_TOPIC}`, 0);
+  await heapOf(browser, hub, load, "state", `/topic?topic=${BUSY_TOPIC}&tab=state`, 120_000);
+  load.stop();
+}
+
+async function heapOf(browser: Browser, hub: Hub, load: Load, name: string, screen: string, warmUpMs: number): Promise<void> {
   const minutes = quick ? 2 : 10;
   const viewer = await Viewer.open(browser, hub);
   await viewer.logIn(hub.token);
-  await viewer.go(`/topic?topic=${BUSY_TOPIC}`);
+  await viewer.go(screen);
+  await load.during(warmUpMs);
   const sizes: number[] = [];
   for (let minute = 0; minute < minutes; minute += 1) {
-    // The rows of the tail are all there after the first minute: growth from then on is a leak.
+    // Growth from the first minute on is a leak.
     await load.during(60_000);
     const session = await viewer.session();
     await session.send("HeapProfiler.collectGarbage");
     sizes.push((await session.send("Runtime.getHeapUsage")).usedSize / (1 << 20));
   }
   await viewer.close();
-  load.stop();
-  report.figure("heap of a tail, minute by minute", sizes, "MiB");
-  report.figure(`heap after ${minutes} minutes, to the first`, [(sizes.at(-1) ?? 0) / (sizes[0] ?? 1)], "x", { most: 1.2 });
+  report.figure(`heap of a ${name}, minute by minute`, sizes, "MiB");
+  report.figure(`heap of a ${name} after ${minutes} minutes, to the first`, [(sizes.at(-1) ?? 0) / (sizes[0] ?? 1)], "x", { most: 1.2 });
 }
 
 /** What ten viewers of the list of topics add to the hub. */

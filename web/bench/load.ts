@@ -57,5 +57,7 @@ export class Load {
 function event(n: number): { topic: string; payload: unknown; opts: object } {
   // Topics take turns in an order that is not that of their names.
   const topic = n % 10 === 0 ? BUSY_TOPIC : topicName((n * 7_919) % TOPICS);
-  return { topic, payload: { part: n, stock: n % 100, note: "x".repeat(150) }, opts: { key: `part-${n % 500}` } };
+  // The busy topic has a new key each time, as one of sessions or orders has.
+  const key = topic === BUSY_TOPIC ? `part-${n}` : `part-${n % 500}`;
+  return { topic, payload: { part: n, stock: n % 100, note: "x".repeat(150) }, opts: { key } };
 }

@@ -1,10 +1,11 @@
 // The dashboard of a hub. `lib` is what it knows, `ui` what it is made of, `screens` what it shows.
 import "uplot/dist/uPlot.min.css";
 import "./styles.css";
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import { options, render } from "preact";
 import { identify } from "./lib/api.ts";
 import * as clock from "./lib/clock.ts";
+import { generation } from "./lib/data.ts";
 import { visible } from "./lib/format.ts";
 import { inFrame } from "./lib/frames.ts";
 import * as keys from "./lib/keys.ts";
@@ -30,6 +31,9 @@ import { TopicScreen } from "./screens/topic.tsx";
 import { Topics } from "./screens/topics.tsx";
 import { Empty } from "./ui/basics.tsx";
 import { SCREENS, Shell } from "./ui/shell.tsx";
+
+/** How long after a failure the page asks again whose the token is. */
+const IDENTIFY_RETRY_MS = 3_000;
 
 const help = signal(false);
 
@@ -57,7 +61,7 @@ function Screen() {
 }
 
 function App() {
-  return <Shell help={help}><Screen /></Shell>;
+  return <Shell help={help}><Screen key={session.viewerChanges.value} /></Shell>;
 }
 
 options.debounceRendering = inFrame;
@@ -71,9 +75,23 @@ live.start();
 keys.start(SCREENS, () => {
   help.value = true;
 });
-session.token.subscribe((held) => {
-  // A token that does not hold is asked for by the request itself; an outage is shown by the stream.
-  if (held !== undefined) identify().catch(() => undefined);
+// Whose the token is: asked for each token, and again whenever all is read again, because its rights may be others by then.
+effect(() => {
+  if (session.token.value === undefined) return;
+  generation.value;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let isOver = false;
+  const ask = () => {
+    identify().catch(() => {
+      // Another token is asked for by the request itself.
+      if (!isOver && session.asked.peek() === undefined) timer = setTimeout(ask, IDENTIFY_RETRY_MS);
+    });
+  };
+  ask();
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
 });
 const root = document.getElementById("app");
 if (root !== null) {

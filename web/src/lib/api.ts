@@ -1,5 +1,6 @@
 // Requests to the hub. Answers are kept as text where payloads are in them.
-import { asked, token, who, type WhoAmI } from "./session.ts";
+import { setHubTime } from "./clock.ts";
+import { asked, become, token, type WhoAmI } from "./session.ts";
 
 export type Query = Readonly<Record<string, string | number | undefined>>;
 
@@ -59,6 +60,8 @@ async function request(path: string, held: string, init: RequestInit): Promise<R
     if (init.signal?.aborted) throw error;
     throw new ApiError(0, "unreachable", "the hub does not answer");
   }
+  const date = Date.parse(answer.headers.get("date") ?? "");
+  if (!Number.isNaN(date)) setHubTime(date);
   if (answer.ok) return answer;
   throw await ApiError.from(answer);
 }
@@ -104,6 +107,9 @@ export async function whoIs(held: string): Promise<WhoAmI> {
   return (await (await request("/whoami", held, {})).json()) as WhoAmI;
 }
 
+/** Asks whose the token is. */
 export async function identify(): Promise<void> {
-  who.value = await get<WhoAmI>("/whoami");
+  const held = token.peek();
+  const me = await get<WhoAmI>("/whoami");
+  if (token.peek() === held) become(me);
 }

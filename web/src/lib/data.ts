@@ -2,6 +2,7 @@
 import { type Signal, signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ApiError } from "./api.ts";
+import { hubTime } from "./clock.ts";
 import { asked, token } from "./session.ts";
 
 /** Goes up when everything shown has to be read again: the hub came back, the tab was hidden, or the token is another one. */
@@ -35,9 +36,9 @@ export function useResource<T>(key: string | undefined, load: (signal: AbortSign
       if (state.peek().data === undefined && !state.peek().loading) state.value = { ...state.peek(), loading: true };
       try {
         const data = await load(cancel.signal);
-        if (!cancel.signal.aborted) state.value = { data, error: undefined, at: Date.now(), loading: false };
+        if (!cancel.signal.aborted) state.value = { data, error: undefined, at: hubTime(), loading: false };
       } catch (error) {
-        if (!cancel.signal.aborted) state.value = { ...state.peek(), error: asApiError(error), loading: false };
+        if (!cancel.signal.aborted) state.value = failed(state.peek(), asApiError(error));
       }
       if (pollMs !== undefined && !cancel.signal.aborted) timer = setTimeout(again, pollMs);
     };
@@ -59,9 +60,49 @@ export function useResource<T>(key: string | undefined, load: (signal: AbortSign
     },
     change: (edit) => {
       const now = state.peek();
-      if (now.data !== undefined) state.value = { ...now, data: edit(now.data), at: Date.now() };
+      if (now.data !== undefined) state.value = { ...now, data: edit(now.data), at: hubTime() };
     },
   };
+}
+
+/** What was there stays, but for what the viewer may not see any more. */
+function failed<T>(before: Loaded<T>, error: ApiError): Loaded<T> {
+  return { ...(error.status === 403 ? NOTHING : before), error, loading: false };
+}
+
+/** What was read of a list: `count` pages of it. */
+export type Pages<T> = Readonly<{ rows: readonly T[]; next: string | number | undefined; count: number }>;
+export type Page<T> = Pick<Pages<T>, "rows" | "next">;
+export type PagedResource<T> = Resource<Pages<T>> & Readonly<{ busy: Signal<boolean>; more: () => Promise<void> }>;
+
+/** A long list, of which the viewer has the next page read. `reload` reads as many pages as there are. */
+export function usePages<T>(key: string, read: (after: string | number | undefined, signal?: AbortSignal) => Promise<Page<T>>): PagedResource<T> {
+  const busy = useSignal(false);
+  const found: Resource<Pages<T>> = useResource(key, async (signal) => {
+    const wanted = found.state.peek().data?.count ?? 1;
+    let pages = joined(undefined, await read(undefined, signal));
+    while (pages.next !== undefined && pages.count < wanted) pages = joined(pages, await read(pages.next, signal));
+    return pages;
+  });
+  const more = async () => {
+    const before = found.state.peek().data;
+    if (before?.next === undefined || busy.peek()) return;
+    busy.value = true;
+    // If another list was read meanwhile, or the same one again, the page belongs to none.
+    const isCurrent = () => found.state.peek().data === before;
+    try {
+      const page = await read(before.next);
+      if (isCurrent()) found.change(() => joined(before, page));
+    } catch (problem) {
+      if (isCurrent()) found.state.value = failed(found.state.peek(), asApiError(problem));
+    }
+    busy.value = false;
+  };
+  return { ...found, busy, more };
+}
+
+function joined<T>(before: Pages<T> | undefined, page: Page<T>): Pages<T> {
+  return { rows: before === undefined ? page.rows : [...before.rows, ...page.rows], next: page.next, count: (before?.count ?? 0) + 1 };
 }
 
 export function asApiError(error: unknown): ApiError {

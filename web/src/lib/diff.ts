@@ -22,6 +22,37 @@ export function changes(before: readonly string[], after: readonly string[]): Di
   ]);
 }
 
+/** A long line is cut around the place where it differs from the one that it stands against, which is else somewhere in a megabyte. */
+export function excerpts(lines: readonly DiffLine[], most: number): DiffLine[] {
+  return lines.map((line, at) => ({ ...line, text: excerpt(line.text, opposite(lines, at), most) }));
+}
+
+/** The line that a removed line has become, or that an added one has been: the one at the same place of its block. */
+function opposite(lines: readonly DiffLine[], at: number): string {
+  const sign = lines[at]?.sign;
+  if (sign !== "-" && sign !== "+") return "";
+  let start = at;
+  while (lines[start - 1]?.sign === sign) start -= 1;
+  if (sign === "-") {
+    let end = at;
+    while (lines[end + 1]?.sign === "-") end += 1;
+    const other = lines[end + 1 + at - start];
+    return other?.sign === "+" ? other.text : "";
+  }
+  let first = start;
+  while (lines[first - 1]?.sign === "-") first -= 1;
+  const other = lines[first + at - start];
+  return other?.sign === "-" ? other.text : "";
+}
+
+function excerpt(text: string, other: string, most: number): string {
+  if (text.length <= most) return text;
+  let same = 0;
+  while (same < other.length && same < text.length && text[same] === other[same]) same += 1;
+  const from = Math.max(0, Math.min(same - Math.floor(most / 4), text.length - most));
+  return `${from > 0 ? "…" : ""}${text.slice(from, from + most)}${from + most < text.length ? "…" : ""}`;
+}
+
 /** The shortest list of changes, by the longest common subsequence. */
 function between(before: readonly string[], after: readonly string[]): DiffLine[] {
   const gone = (text: string): DiffLine => ({ sign: "-", text });

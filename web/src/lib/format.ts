@@ -89,21 +89,65 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
-/** A word of a command line, quoted for a POSIX shell if it has to be. */
+const encoder = new TextEncoder();
+
+/** Characters that must not come into a terminal as they are: whoever pastes a command would run another one than is shown. */
+const UNSAFE = new RegExp(`${HIDDEN.source}|[\n\t]`, "u");
+
+/** A word of a command line, quoted for a shell if it has to be. What cannot be seen is written by the octal numbers of its bytes, which bash, zsh and
+ * ksh understand: the text that is shown is the text that is copied. */
 export function shellWord(text: string): string {
-  return /^[A-Za-z0-9_.,:/=@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+  if (/^[A-Za-z0-9_.,:/=@-]+$/.test(text)) return text;
+  if (!UNSAFE.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
+  const octal = (char: string) => [...encoder.encode(char)].map((byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
+  return `$'${text.replace(/[\\']/g, "\\$&").replace(new RegExp(UNSAFE, "gu"), (char) => (char === "\n" ? "\\n" : char === "\t" ? "\\t" : octal(char)))}'`;
 }
 
-export function command(...words: string[]): string {
-  return ["event-hub", ...words.map(shellWord)].join(" ");
+/** Options of a command: a value, several, or none (`true`). Those without a value (`undefined`, or empty) are left out. */
+export type CliOptions = Readonly<Record<string, string | number | true | readonly string[] | undefined>>;
+
+/** Where the command line looks for a hub if nobody names one. */
+const DEFAULT_ORIGIN = "http://127.0.0.1:8082";
+/** Commands that talk to the HTTP port, which this page comes from, and to the gateway. All others use no connection. */
+const OF_HTTP = ["dlq", "event", "export", "groups", "topics"];
+const OF_GATEWAY = ["publish", "subscribe"];
+
+/** Which hub a command is to talk to. The page does not know the address of the gateway: that is a variable, and the command fails where it is not set,
+ * instead of reaching another hub. */
+function hubOption(command: string, origin: string): string[] {
+  if (origin === DEFAULT_ORIGIN) return [];
+  if (OF_HTTP.includes(command)) return ["--ops-url", shellWord(origin)];
+  return OF_GATEWAY.includes(command) ? ["--url", '"${EVENT_HUB_URL:?}"'] : [];
+}
+
+/** A command of the program for the hub at an origin. */
+export function commandAt(origin: string, name: string, positionals: readonly string[], options: CliOptions = {}): string {
+  // A value such as -1 must not be taken for an option.
+  const option = (flag: string, value: string | number | true) => {
+    if (value === true) return [flag];
+    const text = String(value);
+    return text.startsWith("-") ? [shellWord(`${flag}=${text}`)] : [flag, shellWord(text)];
+  };
+  const flags = Object.entries(options).flatMap(([flag, given]) => {
+    if (given === undefined || given === "") return [];
+    return (Array.isArray(given) ? (given as readonly string[]) : [given as string | number | true]).flatMap((value) => option(flag, value));
+  });
+  const words = positionals.map(shellWord);
+  const isOptionLike = positionals.some((word) => word.startsWith("-") && word !== "-");
+  const last = [...flags, ...hubOption(name.split(" ")[0] ?? "", origin)];
+  return ["event-hub", name, ...(isOptionLike ? [...last, "--", ...words] : [...words, ...last])].join(" ");
+}
+
+/** A command of the program for the hub of this page. */
+export function command(name: string, positionals: readonly string[], options: CliOptions = {}): string {
+  return commandAt(location.origin, name, positionals, options);
 }
 
 /** A request for which the command line has no command. The token is in `TOKEN`. */
-export function curl(method: string, address: string): string {
-  return `curl -X ${method} -H "Authorization: Bearer $TOKEN" ${shellWord(address)}`;
+export function curl(method: string, address: string, body?: string): string {
+  return `curl -X ${method} -H "Authorization: Bearer $TOKEN"${body === undefined ? "" : ` -d ${shellWord(body)}`} ${shellWord(address)}`;
 }
 
-const encoder = new TextEncoder();
 
 /** How many bytes a text has. */
 export function size(text: string): number {

@@ -2,6 +2,7 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { type ApiError, pages, type Query } from "./api.ts";
+import { hubTime } from "./clock.ts";
 import { asApiError, generation } from "./data.ts";
 import { settled, useLive } from "./live.ts";
 import { token } from "./session.ts";
@@ -38,7 +39,7 @@ export function useLiveList<T>(of: {
   const complete = useSignal(false);
   const turn = useSignal(0);
   const touched = () => {
-    at.value = Date.now();
+    at.value = hubTime();
     version.value += 1;
   };
   useLive(of.live, {
@@ -74,7 +75,11 @@ export function useLiveList<T>(of: {
           touched();
         },
         (problem: unknown) => {
-          if (!cancel.signal.aborted) error.value = asApiError(problem);
+          if (cancel.signal.aborted) return;
+          error.value = asApiError(problem);
+          if (error.value.status !== 403) return;
+          list.replace([]);
+          touched();
         },
       );
     return () => cancel.abort();

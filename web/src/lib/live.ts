@@ -3,16 +3,19 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { ApiError, get, type Query, send, url } from "./api.ts";
+import { setHubTime } from "./clock.ts";
 import { asApiError, generation } from "./data.ts";
-import { asked, token } from "./session.ts";
+import { asked, token, viewerChanges } from "./session.ts";
 import { EventReader, type Message } from "./sse.ts";
 import { isFirst } from "./windows.ts";
 import type { Spread } from "./types.ts";
 
 export type Connection =
+  /** There is no token. */
+  | Readonly<{ state: "closed" }>
   | Readonly<{ state: "connecting" }>
   | Readonly<{ state: "live" }>
-  | Readonly<{ state: "waiting"; error: ApiError; until: number }>
+  | Readonly<{ state: "waiting"; error: ApiError }>
   | Readonly<{ state: "hidden" }>
   /** Other windows have the streams. */
   | Readonly<{ state: "crowded" }>
@@ -45,6 +48,8 @@ export type Handlers = Readonly<Record<string, (data: never) => void>>;
 const KEPT_SAMPLES = 900;
 /** A stream that is silent for so long is dead: the hub sends a sample a second. */
 const SILENCE_MS = 10_000;
+/** How often a window without a stream reads again what it shows. */
+const CROWDED_POLL_MS = 15_000;
 const BACKOFF_MS = { least: 300, most: 10_000 };
 
 export const connection = signal<Connection>({ state: "connecting" });
@@ -101,6 +106,10 @@ export function start(): void {
     if (is !== was) restart();
     was = is;
   });
+  viewerChanges.subscribe(() => {
+    samples.value = [];
+    latest.value = undefined;
+  });
   let before = token.peek();
   token.subscribe((held) => {
     failures = 0;
@@ -145,7 +154,10 @@ function restartSoon(): void {
 function restart(): void {
   close();
   opening.resolve();
-  if (token.peek() === undefined) return;
+  if (token.peek() === undefined) {
+    connection.value = { state: "closed" };
+    return;
+  }
   if (document.visibilityState === "hidden") {
     missed = true;
     connection.value = { state: "hidden" };
@@ -154,6 +166,7 @@ function restart(): void {
   if (!isFirst.peek()) {
     missed = true;
     connection.value = { state: "crowded" };
+    timer = setTimeout(pollCrowded, CROWDED_POLL_MS);
     return;
   }
   opening = Promise.withResolvers();
@@ -164,6 +177,11 @@ function restart(): void {
   run(wanted.query, mine).catch((error: unknown) => {
     if (current === mine) lost(asApiError(error));
   });
+}
+
+function pollCrowded(): void {
+  generation.value += 1;
+  timer = setTimeout(pollCrowded, CROWDED_POLL_MS);
 }
 
 function lost(error: ApiError): void {
@@ -182,7 +200,7 @@ function lost(error: ApiError): void {
   failures += 1;
   const ceiling = Math.min(BACKOFF_MS.most, BACKOFF_MS.least * 2 ** failures);
   const wait = Math.max(error.retryAfter ?? 0, BACKOFF_MS.least + Math.random() * ceiling);
-  connection.value = { state: "waiting", error, until: Date.now() + wait };
+  connection.value = { state: "waiting", error };
   timer = setTimeout(restart, wait);
 }
 
@@ -227,6 +245,7 @@ function take({ event, data }: Message): void {
 }
 
 function addSample(sample: Sample): void {
+  setHubTime(sample.ts);
   latest.value = sample;
   const kept = samples.peek();
   if ((kept.at(-1)?.ts ?? 0) >= sample.ts) return;

@@ -1,5 +1,5 @@
 // Who looks. The token lives in the storage of this tab alone, and comes by the fragment of the link that `event-hub serve` prints, or by hand.
-import { computed, signal } from "@preact/signals";
+import { batch, computed, signal } from "@preact/signals";
 import { type Action, type Rule, refusal } from "./rights.ts";
 
 export type WhoAmI = Readonly<{
@@ -19,6 +19,8 @@ const KEY = "event-hub-token";
 
 export const token = signal<string | undefined>(undefined);
 export const who = signal<WhoAmI | undefined>(undefined);
+/** Goes up when somebody else looks, or has other rights: nothing of what was shown may stay. */
+export const viewerChanges = signal(0);
 /** Why a token is asked for; undefined while none is. */
 export const asked = signal<string | undefined>(undefined);
 
@@ -48,17 +50,36 @@ export function start(): void {
   if (token.value === undefined) asked.value = "Paste a token to look at this hub.";
 }
 
-export function use(given: string): void {
+/** Takes a token, with whose it is if that is known. */
+export function use(given: string, me?: WhoAmI): void {
   sessionStorage.setItem(KEY, given);
-  token.value = given;
-  asked.value = undefined;
+  batch(() => {
+    const held = token.peek();
+    if (held !== undefined && held !== given && (me === undefined || who.peek() === undefined)) {
+      // Nobody knows whether that is the same viewer.
+      who.value = undefined;
+      viewerChanges.value += 1;
+    }
+    if (me !== undefined) become(me);
+    token.value = given;
+    asked.value = undefined;
+  });
 }
 
+/** Takes whose the token is, and what it may do. */
+export function become(me: WhoAmI): void {
+  const before = who.peek();
+  batch(() => {
+    if (before !== undefined && (before.sub !== me.sub || JSON.stringify(before.rules) !== JSON.stringify(me.rules))) viewerChanges.value += 1;
+    who.value = me;
+  });
+}
+
+/** Logs out. The page begins anew, so that nothing of what was read is left in it, nor in its address. */
 export function forget(): void {
   sessionStorage.removeItem(KEY);
-  token.value = undefined;
-  who.value = undefined;
-  asked.value = "You have logged out. Paste a token to look at this hub.";
+  history.replaceState(null, "", location.pathname);
+  location.reload();
 }
 
 export const rules = computed(() => who.value?.rules ?? []);

@@ -1,14 +1,14 @@
 // What became of an event: outbox row, commit, each group, dead letter, replays; and what belongs to it.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { get, getText } from "../lib/api.ts";
+import { get, getText, url } from "../lib/api.ts";
 import { useResource } from "../lib/data.ts";
-import { bytes, command, duration, plural, time, visible } from "../lib/format.ts";
+import { bytes, command, curl, duration, plural, time, visible } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
 import { page, record, type Shown as Shown_, take } from "../lib/record.ts";
 import { route, to } from "../lib/route.ts";
 import { refused } from "../lib/session.ts";
-import type { Topic } from "../lib/types.ts";
+import { findTopic } from "../lib/topics.ts";
 import { Age, Badge, Button, CliCommand, CopyButton, Empty, ErrorBanner, Fact, Facts, Foreign, Scroll, Shown } from "../ui/basics.tsx";
 import { Dialog } from "../ui/dialog.tsx";
 import { Payload } from "../ui/payload.tsx";
@@ -37,7 +37,7 @@ type Journey = Readonly<{
   letter?: string;
   outbox?: Readonly<{ outbox: string; id: string; status: string; ts: number; attempts: number; error?: string }>;
   groups?: readonly GroupState[];
-  next?: string;
+  next?: string | undefined;
 }>;
 type Followed = Readonly<{ journey: Journey; shown: Shown_ | undefined }>;
 
@@ -46,10 +46,23 @@ const OPEN_STATES = ["pending", "leased", "parked", "dead_lettering"];
 /** How often an event is looked at again that a group is not done with. */
 const POLL_MS = 2_000;
 
-async function follow(topic: string, which: { id: string } | { seq: string }, signal: AbortSignal): Promise<Followed> {
+/** The event, with so many pages of the groups of its topic. */
+async function follow(topic: string, which: { id: string } | { seq: string }, pages: number, signal: AbortSignal): Promise<Followed> {
   const { taken, rest } = take<Journey>(await getText("/event", { topic, ...which }, signal), "event");
   const event = taken.get("event");
-  return { journey: rest, shown: event === undefined || event === "null" ? undefined : record(event) };
+  let [groups, next] = [rest.groups, rest.next];
+  for (let n = 1; n < pages && next !== undefined; n += 1) {
+    const page: Journey = await get<Journey>("/event", { topic, seq: rest.seq ?? undefined, after: next }, signal);
+    groups = [...(groups ?? []), ...(page.groups ?? [])];
+    next = page.next;
+  }
+  return { journey: { ...rest, ...(groups && { groups }), next }, shown: event === undefined || event === "null" ? undefined : record(event) };
+}
+
+/** The command shows an event by its id; where nobody knows that any more, a request does it by the seq. */
+function commandOf(topic: string, id: string | undefined, seq: number | undefined): string {
+  if (id !== undefined) return command("event show", [id], { "--topic": topic });
+  return curl("GET", `${location.origin}${url("/event", { topic, seq })}`);
 }
 
 export function EventScreen() {
@@ -58,7 +71,10 @@ export function EventScreen() {
   const republish = useSignal(false);
   const isOpen = useSignal(false);
   const which = id === undefined ? { seq } : { id };
-  const found = useResource(`event ${topic} ${JSON.stringify(which)}`, (signal) => follow(topic, which, signal), isOpen.value ? POLL_MS : undefined);
+  const name = `event ${topic} ${JSON.stringify(which)}`;
+  const pages = useSignal({ of: name, count: 1 });
+  const count = () => (pages.peek().of === name ? pages.peek().count : 1);
+  const found = useResource(name, (signal) => follow(topic, which, count(), signal), isOpen.value ? POLL_MS : undefined);
   const { data, error, at } = found.state.value;
   const shown = data?.shown;
   const isUnknown = error?.code === "unknown_id" && data === undefined;
@@ -82,9 +98,9 @@ export function EventScreen() {
       <Shown error={isUnknown ? undefined : error} at={at} retry={found.reload}>
         {data !== undefined && (
           <>
-            <JourneyList data={data} topic={topic} />
+            <JourneyList journey={data.journey} topic={topic} more={() => { pages.value = { of: name, count: count() + 1 }; found.reload(); }} />
             {shown === undefined ? <NoRecord journey={data.journey} topic={topic} /> : <Whole shown={shown} topic={topic} />}
-            <CliCommand text={command("event", "show", shown?.record.id ?? id ?? "ID", "--topic", topic)} />
+            <CliCommand text={commandOf(topic, shown?.record.id ?? id, data.journey.seq ?? undefined)} />
           </>
         )}
       </Shown>
@@ -100,10 +116,7 @@ export function EventScreen() {
 
 /** Why there is a journey and no record. */
 function NoRecord({ journey, topic }: { journey: Journey; topic: string }) {
-  const settings = useResource(journey.cleaned === true ? `settings ${topic}` : undefined, async (signal) => {
-    const { topics } = await get<{ topics: Topic[] }>("/topics", { q: topic, limit: 1_000 }, signal);
-    return topics.find(({ name }) => name === topic)?.settings;
-  });
+  const settings = useResource(journey.cleaned === true ? `settings ${topic}` : undefined, async (signal) => (await findTopic(topic, signal))?.settings);
   if (journey.cleaned !== true) return <Empty title="Not published yet"><p>Its row waits in the outbox. <a href={to("/outboxes")}>Outboxes</a></p></Empty>;
   const kept = settings.state.value.data;
   const rules = [
@@ -160,21 +173,9 @@ const STATES: Readonly<Record<string, readonly ["good" | "bad" | "warn" | "plain
   settled: ["good", "settled"],
 };
 
-function JourneyList({ data, topic }: { data: Followed; topic: string }) {
-  const { journey } = data;
-  const further = useSignal<readonly GroupState[]>([]);
-  const next = useSignal(journey.next);
-  useEffect(() => {
-    further.value = [];
-    next.value = journey.next;
-  }, [journey]);
-  const more = async () => {
-    const page = await get<Journey>("/event", { topic, seq: journey.seq ?? undefined, after: next.peek() });
-    further.value = [...further.peek(), ...(page.groups ?? [])];
-    next.value = page.next;
-  };
+function JourneyList({ journey, topic, more }: { journey: Journey; topic: string; more: () => void }) {
   const isCommitted = journey.seq !== undefined && journey.seq !== null;
-  const groups = [...(journey.groups ?? []), ...further.value];
+  const groups = journey.groups ?? [];
   return (
     <section aria-label="Journey">
       <h2>Journey</h2>
@@ -194,7 +195,7 @@ function JourneyList({ data, topic }: { data: Followed; topic: string }) {
         {groups.map((state) => <GroupStep key={state.group} state={state} topic={topic} />)}
       </ol>
       {isCommitted && groups.length === 0 && <p class="muted">No group that this token may see reads the topic.</p>}
-      {next.value !== undefined && <Button onClick={() => void more()}>Further groups</Button>}
+      {journey.next !== undefined && <Button onClick={more}>Further groups</Button>}
     </section>
   );
 }

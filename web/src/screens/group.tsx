@@ -2,9 +2,11 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { get, post, remove } from "../lib/api.ts";
+import { hubTime } from "../lib/clock.ts";
 import { useResource } from "../lib/data.ts";
 import { forecast, type Point } from "../lib/forecast.ts";
 import { command, count, duration, localInput, milliseconds, plural, rate, short } from "../lib/format.ts";
+import { object } from "../lib/json.ts";
 import { useLive } from "../lib/live.ts";
 import { advice } from "../lib/reasons.ts";
 import { go, route, to } from "../lib/route.ts";
@@ -62,7 +64,7 @@ function Delete({ topic, group, close }: { topic: string; group: string; close: 
       danger
       verb="Delete the group"
       refused={refused("admin", topic)}
-      command={command("groups", "rm", topic, group)}
+      command={command("groups rm", [topic, group])}
       preview={async () => {
         const now = await get<GroupDetail>("/groups/detail", { topic, group });
         const members = now.members === undefined ? "its members" : plural(now.members.length, "member");
@@ -145,7 +147,7 @@ function Members({ topic, group, members }: { topic: string; group: string; memb
     <section aria-label="Members">
       <h2>{plural(members.length, "member")}</h2>
       {members.length === 0 ? (
-        <Empty title="Nobody is connected"><p>Start a consumer, or take its events on the command line (what is printed counts as handled):</p><CliCommand text={command("subscribe", topic, "--group", group)} /></Empty>
+        <Empty title="Nobody is connected"><p>Start a consumer, or take its events on the command line (what is printed counts as handled):</p><CliCommand text={command("subscribe", [topic], { "--group": group })} /></Empty>
       ) : (
         <Scroll label="Table of members">
           <table class="plain">
@@ -194,24 +196,23 @@ function Failures({ topic, failures }: { topic: string; failures: readonly Failu
   );
 }
 
-type Target = "earliest" | "latest" | { ts: number } | { afterSeq: number };
+/** Digits of the largest seq. */
+const SEQ_DIGITS = 20;
 
 function Seek({ topic, group, close, done }: { topic: string; group: string; close: () => void; done: () => void }) {
   const kind = useSignal("earliest");
   const seq = useSignal("0");
-  const ts = useSignal(Date.now() - 3_600_000);
-  const target = (): Target => {
+  const ts = useSignal(hubTime() - 3_600_000);
+  /** As JSON text: a number would round a large seq. */
+  const target = () => {
     switch (kind.value) {
-      case "ts": return { ts: ts.value };
-      case "afterSeq": return { afterSeq: Number(seq.value) };
-      default: return kind.value === "latest" ? "latest" : "earliest";
+      case "ts": return `{"ts":${ts.value}}`;
+      case "afterSeq": return `{"afterSeq":${seq.value}}`;
+      default: return JSON.stringify(kind.value);
     }
   };
-  const word = () => {
-    const at = target();
-    if (typeof at === "string") return at;
-    return "ts" in at ? `ts:${at.ts}` : `after-seq:${at.afterSeq}`;
-  };
+  const body = (dryRun: boolean) => object([["topic", JSON.stringify(topic)], ["group", JSON.stringify(group)], ["to", target()], ["dryRun", dryRun ? "true" : undefined]]);
+  const word = () => (kind.value === "ts" ? `ts:${ts.value}` : kind.value === "afterSeq" ? `after-seq:${seq.value}` : kind.value);
   return (
     <Confirm
       title={`Seek group ${group} of ${topic}`}
@@ -219,15 +220,15 @@ function Seek({ topic, group, close, done }: { topic: string; group: string; clo
       danger
       refused={refused("admin", topic)}
       previewKey={word()}
-      command={command("groups", "seek", topic, group, "--to", word())}
+      command={command("groups seek", [topic, group], { "--to": word() })}
       preview={async () => {
-        const dry = await post<{ from: number; to: number; events: number }>("/groups/seek", { topic, group, to: target(), dryRun: true });
+        const dry = await post<{ from: number; to: number; events: number }>("/groups/seek", body(true));
         if (dry.to < dry.from) return { says: <p>The group goes back from seq {count(dry.from)} to {count(dry.to)}: up to <b>{plural(dry.events, "settled event")}</b> come again.</p> };
         if (dry.to > dry.from) return { says: <p>The group goes on from seq {count(dry.from)} to {count(dry.to)}: up to <b>{plural(dry.events, "event")} are skipped</b>.</p> };
         return { says: <p>The group stays at seq {count(dry.from)}. Its leases end, and its failures are forgotten.</p> };
       }}
       act={async () => {
-        const placed = await post<{ seq: number }>("/groups/seek", { topic, group, to: target() });
+        const placed = await post<{ seq: number }>("/groups/seek", body(false));
         return <p>The group is at seq {count(placed.seq)} now.</p>;
       }}
       close={close}
@@ -247,7 +248,7 @@ function Seek({ topic, group, close, done }: { topic: string; group: string; clo
         </Field>
       )}
       {kind.value === "afterSeq" && (
-        <Field label="Seq"><input inputMode="numeric" pattern="[0-9]+" value={seq.value} onInput={(event) => { seq.value = event.currentTarget.value.replace(/[^0-9]/g, "") || "0"; }} /></Field>
+        <Field label="Seq"><input inputMode="numeric" pattern="[0-9]+" value={seq.value} onInput={(event) => { seq.value = event.currentTarget.value.replace(/[^0-9]/g, "").replace(/^0+(?=.)/, "").slice(0, SEQ_DIGITS) || "0"; }} /></Field>
       )}
     </Confirm>
   );

@@ -100,7 +100,7 @@ export function Groups() {
           q === "" && reason === "" ? (
             <Empty title="No groups">
               <p>A group is made by the first consumer that joins it:</p>
-              <CliCommand text={command("subscribe", "orders.created", "--group", "billing")} />
+              <CliCommand text={command("subscribe", ["orders.created"], { "--group": "billing" })} />
             </Empty>
           ) : (
             <Empty title={reason === "stuck" && q === "" ? "No group is stuck" : "No group matches"}>

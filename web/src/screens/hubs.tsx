@@ -68,7 +68,7 @@ function Members({ hubs }: { hubs: readonly Hub[] }) {
           </tbody>
         </table>
       </Scroll>
-      <p class="muted">Which groups each of them serves:</p>
+      <p class="muted">Which groups each of them serves. The command reads the store: run it where the hubs run, with their configuration or <code>MONGO_URL</code>.</p>
       <CliCommand text="event-hub cluster ls" />
     </>
   );

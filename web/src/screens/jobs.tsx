@@ -1,5 +1,6 @@
 // Replays that the hub does at a rate.
 import { useSignal } from "@preact/signals";
+import { useAnnounced } from "../lib/announce.ts";
 import { type ApiError, get, remove } from "../lib/api.ts";
 import { asApiError, useResource } from "../lib/data.ts";
 import { count, curl } from "../lib/format.ts";
@@ -14,6 +15,10 @@ const POLL_MS = 1_000;
 
 function doneOf(job: Job): number {
   return job.replayed + job.skipped + job.failed;
+}
+
+function progressOf(job: Job): string {
+  return `${job.state}: ${count(job.replayed)} of ${job.complete ? "" : "at least "}${count(job.total)} replayed, ${count(job.skipped)} skipped, ${count(job.failed)} failed.`;
 }
 
 /** Those that are under way. */
@@ -40,6 +45,7 @@ export function JobDialog({ id, close }: { id: string; close: () => void }) {
   const job = useResource(`job ${id}`, (signal) => get<Job>(`/jobs/${encodeURIComponent(id)}`, {}, signal), isOver.value ? undefined : POLL_MS);
   const { data: now, error } = job.state.value;
   if (now !== undefined && now.state !== "running" && !isOver.peek()) isOver.value = true;
+  useAnnounced(now === undefined ? "" : progressOf(now));
   const address = `/jobs/${encodeURIComponent(id)}`;
   const cancel = async () => {
     failed.value = undefined;
@@ -57,8 +63,8 @@ export function JobDialog({ id, close }: { id: string; close: () => void }) {
         error?.status === 404 && <Empty title="No such replay"><p>It ended more than an hour ago, or runs on another hub.</p></Empty>
       ) : (
         <>
-          <p role="status">
-            {now.state}: {count(now.replayed)} of {now.complete ? "" : "at least "}{count(now.total)} replayed, {count(now.skipped)} skipped, {count(now.failed)} failed.
+          <p>
+            {progressOf(now)}
             {now.reason !== undefined && <> <Foreign text={now.reason} /></>}
           </p>
           <progress aria-label="Progress" value={doneOf(now)} max={Math.max(1, now.total)} />

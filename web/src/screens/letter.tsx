@@ -18,9 +18,16 @@ import type { Outcome } from "./replay.tsx";
 /** A longer payload is edited with one member per line. */
 const LINE_CHARS = 100;
 
+/** What the editor begins with. */
+function draftOf(payload: string): string {
+  return payload.length > LINE_CHARS ? indented(payload) : payload;
+}
+
 export function LetterDialog({ topic, id, close, done }: { topic: string; id: string; close: () => void; done: () => void }) {
   const text = useSignal<string | undefined>(undefined);
   const confirming = useSignal(false);
+  /** Whether the viewer is asked what becomes of the edit. */
+  const isLeaving = useSignal(false);
   const shown = useResource(`letter ${topic} ${id}`, async (signal) => {
     const { taken, rest } = take<Letter>(await getText("/dlq/show", { topic, id }, signal), "original", "payload");
     return { letter: rest, original: record(taken.get("original") ?? "{}") };
@@ -29,11 +36,12 @@ export function LetterDialog({ topic, id, close, done }: { topic: string; id: st
   const payload = data?.original?.payload ?? "null";
   const problem = text.value === undefined ? undefined : problemOf(text.value);
   const edited = text.value !== undefined && problem === undefined && compact(text.value) !== compact(payload);
+  const isTouched = text.value !== undefined && text.value !== draftOf(payload);
   if (confirming.value && data !== undefined) {
     return <Redrive letter={data.letter} before={payload} after={edited ? compact(text.value ?? payload) : undefined} back={() => { confirming.value = false; }} close={close} done={done} />;
   }
   return (
-    <Dialog title="Dead letter" wide close={close}>
+    <Dialog title="Dead letter" wide close={() => { if (isTouched) isLeaving.value = true; else close(); }}>
       <ErrorBanner error={error} retry={shown.reload} />
       {data !== undefined && (
         <>
@@ -54,10 +62,17 @@ export function LetterDialog({ topic, id, close, done }: { topic: string; id: st
             </Field>
           )}
           {problem !== undefined && <p class="problem" role="status">Not JSON: {problem}</p>}
-          <CliCommand text={command("dlq", "show", topic, id)} />
+          {isLeaving.value && isTouched && (
+            <div class="banner">
+              <span role="alert">What you have edited is not replayed, and goes when this closes.</span>
+              <Button kind="danger" onClick={close}>Discard the edit</Button>
+              <Button onClick={() => { isLeaving.value = false; }}>Go on editing</Button>
+            </div>
+          )}
+          <CliCommand text={command("dlq show", [topic, id])} />
           <footer>
             {text.value === undefined
-              ? <Button refused={refused("admin", topic)} onClick={() => { text.value = payload.length > LINE_CHARS ? indented(payload) : payload; }}>Edit</Button>
+              ? <Button refused={refused("admin", topic)} onClick={() => { text.value = draftOf(payload); }}>Edit</Button>
               : <Button onClick={() => { text.value = undefined; }}>Undo the edit</Button>}
             <Button kind="primary" refused={refused("admin", topic)} busy={problem !== undefined} onClick={() => { confirming.value = true; }}>{edited ? "Replay edited…" : "Replay…"}</Button>
           </footer>
@@ -86,7 +101,7 @@ function Redrive({ letter, before, after, back, close, done }: { letter: Letter;
       title={after === undefined ? "Replay the event" : "Replay the edited event"}
       verb="Replay"
       refused={refused("admin", topic)}
-      command={command("dlq", "replay", topic, "--id", id, ...(round > 1 ? ["--round", String(round)] : []), ...(after === undefined ? [] : ["--edit", "payload.json"]))}
+      command={command("dlq replay", [topic], { "--id": id, "--round": round > 1 ? round : undefined, "--edit": after === undefined ? undefined : "payload.json" })}
       preview={async () => {
         const dry = await post<{ matched: number; skipped: number }>("/dlq/replay", body(true));
         return {

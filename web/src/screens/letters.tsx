@@ -1,10 +1,10 @@
 // The workbench for dead letters: what fails and whether it is one cause; edit; replay one, selected ones or all that match, to the group that failed.
 import { type Signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { useAnnounced } from "../lib/announce.ts";
 import { get } from "../lib/api.ts";
-import { asApiError, useResource } from "../lib/data.ts";
+import { usePages, useResource } from "../lib/data.ts";
 import { count, plural } from "../lib/format.ts";
 import { latest, useLive } from "../lib/live.ts";
 import { open, route, set, to } from "../lib/route.ts";
@@ -19,10 +19,10 @@ import { LetterDialog } from "./letter.tsx";
 import { Act, type Acting, type Which } from "./replay.tsx";
 
 const PAGE = 1_000;
+/** The list is read again at most so often while events fail: a person works on it. */
+const RELOAD_MS = 10_000;
 /** Errors that are shown apart. */
 const CAUSES = 20;
-
-type Page = Readonly<{ letters: readonly Letter[]; next?: string }>;
 
 const COLUMNS: readonly Column<Letter>[] = [
   { id: "err", title: "Error", wide: true, cell: (one) => <Foreign text={one.err === "" ? "(no error given)" : one.err} most={160} />, sort: (one) => one.err },
@@ -37,22 +37,10 @@ const COLUMNS: readonly Column<Letter>[] = [
 
 /** The letters that the filter picks, page by page. */
 function useLetters(which: Which) {
-  const name = JSON.stringify(which);
-  const busy = useSignal(false);
-  const first = useResource(`letters ${name}`, async (signal): Promise<Page> => get<Page>("/dlq", { ...which, limit: PAGE }, signal));
-  const more = async () => {
-    const after = first.state.peek().data?.next;
-    if (after === undefined || busy.peek()) return;
-    busy.value = true;
-    try {
-      const page = await get<Page>("/dlq", { ...which, limit: PAGE, after });
-      first.change((old) => ({ letters: [...old.letters, ...page.letters], ...(page.next === undefined ? {} : { next: page.next }) }));
-    } catch (problem) {
-      first.state.value = { ...first.state.peek(), error: asApiError(problem) };
-    }
-    busy.value = false;
-  };
-  return { ...first, more, busy };
+  return usePages<Letter>(`letters ${JSON.stringify(which)}`, async (after, signal) => {
+    const { letters: rows, next } = await get<{ letters: readonly Letter[]; next?: string }>("/dlq", { ...which, limit: PAGE, after }, signal);
+    return { rows, next };
+  });
 }
 
 export function Letters() {
@@ -63,31 +51,32 @@ export function Letters() {
   const summary = useResource(`summary ${name}`, (signal) => get<Summary>("/dlq/summary", { ...which, err: undefined }, signal));
   /** What there is to choose from. */
   const all = useResource("every letter", (signal) => get<Summary>("/dlq/summary", {}, signal));
-  const chosen = useSignal<ReadonlySet<string>>(new Set());
+  /** By their ids, as they were when they were chosen: a list that is read again may have them no more. */
+  const chosen = useSignal<ReadonlyMap<string, Letter>>(new Map());
   const acting = useSignal<Acting | undefined>(undefined);
   useLive({ view: "overview" }, {});
   useEffect(() => {
-    chosen.value = new Set();
+    chosen.value = new Map();
   }, [name]);
   const reload = () => {
     for (const one of [letters, summary, all]) one.reload();
   };
-  useNewLetters(letters.state.value.at, reload);
+  useNewLetters(reload);
   const { data, error, at, loading } = letters.state.value;
   const list = useMemo(() => {
     const fresh = new SortedList<Letter>();
-    for (const one of data?.letters ?? []) fresh.put(one.id, one);
+    for (const one of data?.rows ?? []) fresh.put(one.id, one);
     return fresh;
   }, [data]);
   const order = orderOf(COLUMNS, "-ts");
   const listing = list.listing(order, undefined);
-  const picked = [...chosen.value].flatMap((id) => list.rows.get(id) ?? []);
+  const picked = [...chosen.value.values()];
   const total = summary.state.value.data;
   const matching = err === undefined ? total?.letters : total?.errors.find((one) => one.err === err)?.count;
   useAnnounced(data === undefined ? "" : plural(listing.ids.length, "dead letter"));
   const toggle = (one: Letter) => {
-    const next = new Set(chosen.peek());
-    if (!next.delete(one.id)) next.add(one.id);
+    const next = new Map(chosen.peek());
+    if (!next.delete(one.id)) next.set(one.id, one);
     chosen.value = next;
   };
   return (
@@ -102,7 +91,7 @@ export function Letters() {
           !loading && error === undefined && <NoLetters which={which} all={all.state.value.data} />
         ) : (
           <>
-            <Actions which={which} letters={data?.letters ?? []} picked={picked} matching={matching} acting={acting} chosen={chosen}>
+            <Actions which={which} letters={data?.rows ?? []} picked={picked} matching={matching} acting={acting} chosen={chosen}>
               <span class="muted">{plural(listing.ids.length, "letter")}{data?.next === undefined ? "" : ", and more"}</span>
               {data?.next !== undefined && <Button busy={letters.busy.value} onClick={() => void letters.more()}>Read on</Button>}
             </Actions>
@@ -126,7 +115,7 @@ export function Letters() {
           started={(id) => set({ job: id })}
           close={() => { acting.value = undefined; }}
           done={() => {
-            chosen.value = new Set();
+            chosen.value = new Map();
             reload();
           }}
         />
@@ -136,13 +125,22 @@ export function Letters() {
   );
 }
 
-/** Reads again when the hub says that events were given up since. */
-function useNewLetters(at: number | undefined, reload: () => void): void {
+/** Reads again when the hub says that events were given up since: at once, and then not more often than every few seconds, however many are. */
+function useNewLetters(reload: () => void): void {
   const sample = latest.value;
-  const isNew = at !== undefined && sample !== undefined && sample.deadlettered > 0 && sample.ts > at;
+  const newest = useRef(reload);
+  newest.current = reload;
+  const lastRead = useRef(performance.now());
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   useEffect(() => {
-    if (isNew) reload();
-  }, [isNew]);
+    if (sample === undefined || sample.deadlettered === 0) return;
+    timer.current ??= setTimeout(() => {
+      timer.current = undefined;
+      lastRead.current = performance.now();
+      newest.current();
+    }, Math.max(0, lastRead.current + RELOAD_MS - performance.now()));
+  }, [sample]);
+  useEffect(() => () => clearTimeout(timer.current), []);
 }
 
 function Filters({ all }: { all: Summary | undefined }) {
@@ -198,7 +196,7 @@ function Actions(props: {
   picked: readonly Letter[];
   matching: number | undefined;
   acting: Signal<Acting | undefined>;
-  chosen: Signal<ReadonlySet<string>>;
+  chosen: Signal<ReadonlyMap<string, Letter>>;
   children: ComponentChildren;
 }) {
   const { which, letters, picked, acting, chosen } = props;
@@ -214,14 +212,14 @@ function Actions(props: {
     const round = 1 + Math.max(0, ...picked.map((one) => one.replays));
     acting.value = picked.length > 0 ? { kind, topic, ids: picked.map((one) => one.id), round } : { kind, topic };
   };
-  const isAll = letters.length > 0 && chosen.value.size === letters.length;
+  const isAll = letters.length > 0 && letters.every((one) => chosen.value.has(one.id));
   return (
     <div class="toolbar" role="group" aria-label="Actions">
       <Button kind="primary" refused={refusal ?? (picked.length === 0 && which.replayed === "1" ? again : undefined)} onClick={() => ask("replay")}>
         {picked.length > 0 ? `Replay ${count(picked.length)} selected…` : `Replay all ${count(props.matching ?? letters.length)}…`}
       </Button>
       <Button refused={refusal ?? (picked.length === 0 && which.replayed === "1" ? selective : undefined)} onClick={() => ask("discard")}>{picked.length > 0 ? `Discard ${count(picked.length)} selected…` : "Discard all…"}</Button>
-      <Button kind="quiet" onClick={() => { chosen.value = isAll ? new Set() : new Set(letters.map((one) => one.id)); }}>{isAll ? "Select none" : "Select all shown"}</Button>
+      <Button kind="quiet" onClick={() => { chosen.value = new Map(isAll ? [] : letters.map((one) => [one.id, one])); }}>{isAll ? "Select none" : "Select all shown"}</Button>
       {props.children}
     </div>
   );

@@ -2,13 +2,14 @@
 import { useSignal } from "@preact/signals";
 import { get, post } from "../lib/api.ts";
 import { useResource } from "../lib/data.ts";
-import { command, count, duration, plural } from "../lib/format.ts";
+import { count, curl, duration, plural } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
 import { to } from "../lib/route.ts";
 import { refusedForAll } from "../lib/session.ts";
 import type { Outbox, OutboxRow } from "../lib/types.ts";
 import { Age, Badge, Button, Empty, Fact, Facts, Foreign, Scroll, Shown } from "../ui/basics.tsx";
 import { Confirm } from "../ui/confirm.tsx";
+import { FilterBox, matcher } from "../ui/filter.tsx";
 
 const POLL_MS = 3_000;
 /** What a topic is called. The topic of a parked row may be none: that can be why it is parked. */
@@ -22,9 +23,11 @@ export function Outboxes() {
   const list = useResource("outboxes", (signal) => get<{ outboxes: Outbox[] }>("/outbox", {}, signal), POLL_MS);
   const retrying = useSignal<Retry | undefined>(undefined);
   const { data, error, at } = list.state.value;
+  const shown = (data?.outboxes ?? []).filter(matcher(({ name, reason = "", rows }) => [name, reason, ...rows.flatMap((row) => [row.topic, row.key ?? "", row.error ?? "", row.id])]));
   return (
     <>
       <h1>Outboxes</h1>
+      <div class="toolbar"><FilterBox label="Filter outboxes by name, topic, key or error" placeholder="Name, topic, key or error" /></div>
       <Shown error={error} at={at} retry={list.reload}>
         {data?.outboxes.length === 0 && (
           <Empty title="This hub drains no outbox">
@@ -32,7 +35,8 @@ export function Outboxes() {
             <pre class="block">{'[[outbox]]\nname = "shop"\nurl = "postgres://hub@db/shop"'}</pre>
           </Empty>
         )}
-        {data?.outboxes.map((outbox) => <OutboxCard key={outbox.name} outbox={outbox} ask={(retry) => { retrying.value = retry; }} />)}
+        {data !== undefined && data.outboxes.length > 0 && shown.length === 0 && <Empty title="No outbox matches"><p>Take away the filter to see all of them.</p></Empty>}
+        {shown.map((outbox) => <OutboxCard key={outbox.name} outbox={outbox} ask={(retry) => { retrying.value = retry; }} />)}
       </Shown>
       {retrying.value !== undefined && <Act retry={retrying.value} close={() => { retrying.value = undefined; }} done={list.reload} />}
     </>
@@ -92,13 +96,13 @@ function ParkedRow({ row, ask }: { row: OutboxRow; ask: () => void }) {
 }
 
 function Act({ retry: { outbox, row }, close, done }: { retry: Retry; close: () => void; done: () => void }) {
-  const ids = row === undefined ? [] : [row.id];
+  const body = { outbox, ...(row === undefined ? {} : { ids: [row.id] }) };
   return (
     <Confirm
       title={`Retry parked rows of ${outbox}`}
       verb="Retry"
       refused={refusedForAll()}
-      command={command("outbox", "retry", ...ids, "--outbox", outbox)}
+      command={curl("POST", `${location.origin}/outbox/retry`, JSON.stringify(body))}
       preview={async () => {
         const { outboxes } = await get<{ outboxes: Outbox[] }>("/outbox", { outbox });
         const parked = outboxes[0]?.parked ?? 0;
@@ -108,7 +112,7 @@ function Act({ retry: { outbox, row }, close, done }: { retry: Retry; close: () 
         };
       }}
       act={async () => {
-        const { retried } = await post<{ retried: number }>("/outbox/retry", { outbox, ...(row === undefined ? {} : { ids }) });
+        const { retried } = await post<{ retried: number }>("/outbox/retry", body);
         return <p>{plural(retried, "row")} will be tried again.</p>;
       }}
       close={close}

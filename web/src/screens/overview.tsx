@@ -3,8 +3,8 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useAnnounced } from "../lib/announce.ts";
 import { get } from "../lib/api.ts";
-import { useResource } from "../lib/data.ts";
-import { bytes, command, count, duration, milliseconds, plural, rate, short } from "../lib/format.ts";
+import { generation, useResource } from "../lib/data.ts";
+import { bytes, command, count, curl, duration, milliseconds, plural, rate, short } from "../lib/format.ts";
 import { latest, type PastSample, samples, useLive } from "../lib/live.ts";
 import { advice, REASONS } from "../lib/reasons.ts";
 import { route, set, to } from "../lib/route.ts";
@@ -22,7 +22,8 @@ const LETTERS_POLL_MS = 15_000;
 export function Overview() {
   const problems = useSignal<readonly Problem[] | undefined>(undefined);
   const more = useSignal(0);
-  const busiest = useSignal<ReadonlyMap<string, Topic>>(new Map());
+  /** As this stream has told them; one that came before may have told of topics that are quiet now. */
+  const busiest = useSignal<Readonly<{ of: number; rows: ReadonlyMap<string, Topic> }>>({ of: 0, rows: new Map() });
   const letters = useResource("letters", (signal) => get<Summary>("/dlq/summary", { replayed: 0 }, signal), LETTERS_POLL_MS);
   useLive({ view: "overview" }, {
     problems: (data: { problems: Problem[]; more: number }) => {
@@ -30,10 +31,11 @@ export function Overview() {
       more.value = data.more;
     },
     topics: (data: { rows: Topic[]; gone?: string[] }) => {
-      const rows = new Map(busiest.peek());
+      const of = generation.peek();
+      const rows = new Map(busiest.peek().of === of ? busiest.peek().rows : []);
       for (const row of data.rows) rows.set(row.name, row);
       for (const name of data.gone ?? []) rows.delete(name);
-      busiest.value = rows;
+      busiest.value = { of, rows };
     },
   });
   const total = (problems.value?.length ?? 0) + more.value;
@@ -63,7 +65,7 @@ export function Overview() {
       </section>
       <Tiles />
       <Charts />
-      <Busiest topics={[...busiest.value.values()]} />
+      <Busiest topics={busiest.value.of === generation.value ? [...busiest.value.rows.values()] : []} />
     </>
   );
 }
@@ -240,9 +242,9 @@ function FirstEvent() {
       <h1>Overview</h1>
       <Empty title="No events yet">
         <p>There is no topic that this token may see. Publish a first event:</p>
-        <CliCommand text={command("publish", "orders.created", '{"order":17}', "--key", "order-17")} />
+        <CliCommand text={command("publish", ["orders.created", '{"order":17}'], { "--key": "order-17" })} />
         <p>or by HTTP, with the token that <code>event-hub serve</code> printed:</p>
-        <CliCommand text={`curl -H "Authorization: Bearer $TOKEN" -d '{"order":17}' ${location.origin}/publish/orders.created`} />
+        <CliCommand text={curl("POST", `${location.origin}/publish/orders.created`, '{"order":17}')} />
         <p>It shows up here within a second. Or <a href={to("/topic", { topic: "orders.created", tab: "publish" })}>publish it from this page</a>.</p>
       </Empty>
     </>

@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { ApiError } from "../lib/api.ts";
 import { send, url } from "../lib/api.ts";
 import { asApiError } from "../lib/data.ts";
-import { bytes, command, shellWord, size } from "../lib/format.ts";
+import { bytes, command, size } from "../lib/format.ts";
 import { problemOf } from "../lib/json.ts";
 import { to } from "../lib/route.ts";
 import { refused, who } from "../lib/session.ts";
@@ -20,10 +20,8 @@ function ownHeaders(headers: Headers_): readonly (readonly [string, string])[] {
 }
 
 function publishCommand(topic: string, payload: string, key: string, headers: readonly (readonly [string, string])[]): string {
-  const flags = [...(key === "" ? [] : ["--key", key]), ...headers.flatMap(([name, value]) => ["--header", `${name}=${value}`])];
-  if (payload.length > COMMAND_CHARS) return `${command("publish", topic, "-", ...flags)} < ${shellWord("payload.json")}`;
-  // A payload such as -1 must not be taken for a flag.
-  return payload.startsWith("-") ? command("publish", ...flags, "--", topic, payload) : command("publish", topic, payload, ...flags);
+  const options = { "--key": key, "--header": headers.map(([name, value]) => `${name}=${value}`) };
+  return payload.length > COMMAND_CHARS ? `${command("publish", [topic, "-"], options)} < payload.json` : command("publish", [topic, payload], options);
 }
 
 export function PublishForm({ topic, payload = '{"test": true}', eventKey = "", headers = {}, published }: { topic: string; payload?: string; eventKey?: string; headers?: Headers_; published?: () => void }) {
@@ -64,7 +62,6 @@ export function PublishForm({ topic, payload = '{"test": true}', eventKey = "", 
       )}
       {problem !== undefined && <p class="problem" role="status">{problemOf(text.value) === undefined ? "Too large" : "Not JSON"}: {problem}</p>}
       <ErrorBanner error={error.value} />
-      {error.value?.code === "unreachable" && <p class="problem" role="alert">The hub does not answer; nothing is known of the event.</p>}
       {receipt.value !== undefined && (
         <p role="status">Published as <a href={to("/event", { topic, seq: receipt.value.seq })}>seq {receipt.value.seq}</a> ({receipt.value.durable}).</p>
       )}

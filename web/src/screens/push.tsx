@@ -1,6 +1,6 @@
 // Push endpoints: groups that the hub delivers by HTTP POST.
 import { useSignal } from "@preact/signals";
-import { get, post, remove } from "../lib/api.ts";
+import { pages, post, remove } from "../lib/api.ts";
 import { useResource } from "../lib/data.ts";
 import { count, curl } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
@@ -10,6 +10,7 @@ import { to } from "../lib/route.ts";
 import { refused } from "../lib/session.ts";
 import { Age, Badge, Button, CliCommand, Empty, Fact, Facts, Foreign, Shown } from "../ui/basics.tsx";
 import { Confirm } from "../ui/confirm.tsx";
+import { FilterBox, matcher } from "../ui/filter.tsx";
 
 type Failure = Readonly<{ at: number; status?: number; error?: string }>;
 type Endpoint = Readonly<{ name: string; topic: string; group: string; url: string; mode: string; state: string; reason?: string; inflight: number; delivered: number; concurrency: number; owner?: string; lastFailure?: Failure | null; origin: string }>;
@@ -37,20 +38,27 @@ function why({ kind, endpoint }: Acting): string | undefined {
 
 export function Push() {
   useLive({ view: "overview" }, {});
-  const list = useResource("push", (signal) => get<{ endpoints: Endpoint[]; next?: string }>("/push", { limit: 1_000 }, signal), POLL_MS);
+  const list = useResource("push", async (signal) => {
+    const endpoints: Endpoint[] = [];
+    await pages<{ endpoints: Endpoint[]; next?: string }>("/push", { limit: 1_000 }, signal, (page) => { endpoints.push(...page.endpoints); });
+    return { endpoints };
+  }, POLL_MS);
   const acting = useSignal<Acting | undefined>(undefined);
   const { data, error, at } = list.state.value;
+  const shown = (data?.endpoints ?? []).filter(matcher(({ name, topic, group, url, state }) => [name, topic, group, url, state]));
   return (
     <>
       <h1>Push endpoints</h1>
+      <div class="toolbar"><FilterBox label="Filter endpoints by name, topic, group, address or state" placeholder="Name, topic, group, address or state" /></div>
       <Shown error={error} at={at} retry={list.reload}>
         {data?.endpoints.length === 0 && (
           <Empty title="No push endpoint that this token may administrate">
             <p>The hub can deliver a group by HTTP POST, signed as a Standard Webhook:</p>
-            <CliCommand text={`curl -X PUT -H "Authorization: Bearer $TOKEN" ${location.origin}/push/crm -d '{"topic":"orders.*","url":"…","secrets":["whsec_…"]}'`} />
+            <CliCommand text={curl("PUT", `${location.origin}/push/crm`, '{"topic":"orders.*","url":"…","secrets":["whsec_…"]}')} />
           </Empty>
         )}
-        {data?.endpoints.map((endpoint) => <EndpointCard key={endpoint.name} endpoint={endpoint} ask={(kind) => { acting.value = { kind, endpoint }; }} />)}
+        {data !== undefined && data.endpoints.length > 0 && shown.length === 0 && <Empty title="No endpoint matches"><p>Take away the filter to see all of them.</p></Empty>}
+        {shown.map((endpoint) => <EndpointCard key={endpoint.name} endpoint={endpoint} ask={(kind) => { acting.value = { kind, endpoint }; }} />)}
       </Shown>
       {acting.value !== undefined && <Act acting={acting.value} close={() => { acting.value = undefined; }} done={list.reload} />}
     </>

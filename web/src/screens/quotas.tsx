@@ -1,11 +1,15 @@
 // What subjects use, and how much they may.
+import { useMemo } from "preact/hooks";
 import { get } from "../lib/api.ts";
 import { useResource } from "../lib/data.ts";
 import { bytes, count } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
-import { to } from "../lib/route.ts";
+import { route, to } from "../lib/route.ts";
 import { who } from "../lib/session.ts";
-import { Badge, Foreign, Scroll, Shown } from "../ui/basics.tsx";
+import { SortedList } from "../lib/sorted.ts";
+import { Badge, Foreign, Shown } from "../ui/basics.tsx";
+import { FilterBox } from "../ui/filter.tsx";
+import { type Column, orderOf, Table } from "../ui/table.tsx";
 
 type Use = Readonly<{ used?: number; max?: number; maxPerSecond?: number }>;
 type Subject = Readonly<Record<string, Use | string>>;
@@ -21,38 +25,48 @@ function Cell({ use, id }: { use: Use | string | undefined; id: string }) {
   return <>{shown(use.used)}{use.max !== undefined && <> of {shown(use.max)}</>} {isFull && <Badge tone="bad">used up</Badge>}</>;
 }
 
+function nameOf(subject: Subject): string {
+  return String(subject["subject"] ?? subject["pattern"] ?? "");
+}
+
+/** How much is used; of a rate, how much may be. */
+function amountOf(use: Use | string | undefined): number {
+  return typeof use === "object" ? (use.used ?? use.maxPerSecond ?? -1) : -1;
+}
+
+const COLUMNS: readonly Column<Subject>[] = [
+  { id: "subject", title: "Subject", cell: (one) => <Name name={nameOf(one)} />, sort: nameOf },
+  ...QUOTAS.map(([id, title]): Column<Subject> => ({ id, title, numeric: true, cell: (one) => <Cell use={one[id]} id={id} />, sort: (one) => amountOf(one[id]) })),
+];
+
+function Name({ name }: { name: string }) {
+  return name === "" ? <span class="muted">without a subject</span> : <a href={to("/connections", { q: name })}><Foreign text={name} most={60} /></a>;
+}
+
 export function Quotas() {
   useLive({ view: "overview" }, {});
+  const q = (route.value.params["q"] ?? "").toLowerCase();
   const all = who.value?.administrates === true;
-  const list = useResource(who.value === undefined ? undefined : `quotas ${all}`, (signal) => get<{ subjects: Subject[]; next?: string }>("/quotas", all ? { all: 1, limit: 1_000 } : {}, signal), POLL_MS);
-  const { data, error, at } = list.state.value;
+  const found = useResource(who.value === undefined ? undefined : `quotas ${all}`, (signal) => get<{ subjects: Subject[]; next?: string }>("/quotas", all ? { all: 1, limit: 1_000 } : {}, signal), POLL_MS);
+  const { data, error, at } = found.state.value;
+  const list = useMemo(() => {
+    const fresh = new SortedList<Subject>();
+    for (const one of data?.subjects ?? []) fresh.put(`${"subject" in one ? "subject" : "pattern"} ${nameOf(one)}`, one);
+    return fresh;
+  }, [data]);
+  const order = orderOf(COLUMNS, "subject");
+  const listing = list.listing(order, { name: q, matches: (one) => nameOf(one).toLowerCase().includes(q) });
   return (
     <>
       <h1>Quotas</h1>
-      <Shown error={error} at={at} retry={list.reload}>
-        {data !== undefined && (
-          <Scroll label="Quotas">
-            <table class="plain">
-              <thead><tr><th scope="col">Subject</th>{QUOTAS.map(([id, title]) => <th key={id} scope="col" class="numeric">{title}</th>)}</tr></thead>
-              <tbody>{data.subjects.map((subject) => <Row key={String(subject["subject"] ?? subject["pattern"])} subject={subject} />)}</tbody>
-            </table>
-          </Scroll>
-        )}
+      <div class="toolbar"><FilterBox label="Filter subjects" placeholder="Subject" /></div>
+      <Shown error={error} at={at} retry={found.reload}>
+        {data !== undefined && <Table label="Quotas" listing={listing} columns={COLUMNS} order={order} reset={q} />}
         {data?.next !== undefined && <p class="muted">There are more subjects than are shown.</p>}
         <p class="muted">
           {all ? "Limits are set in the configuration, under [[quota]]." : "These are your own. Those of other subjects need an admin right."}
         </p>
       </Shown>
     </>
-  );
-}
-
-function Row({ subject }: { subject: Subject }) {
-  const name = String(subject["subject"] ?? subject["pattern"] ?? "");
-  return (
-    <tr>
-      <td>{name === "" ? <span class="muted">without a subject</span> : <a href={to("/connections", { q: name })}><Foreign text={name} most={60} /></a>}</td>
-      {QUOTAS.map(([id]) => <td key={id} class="numeric"><Cell use={subject[id]} id={id} /></td>)}
-    </tr>
   );
 }

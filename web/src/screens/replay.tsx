@@ -1,9 +1,10 @@
 // Replays or discards dead letters: selected ones, or everything that the filter matches.
 import { useSignal } from "@preact/signals";
-import { post } from "../lib/api.ts";
+import { type ApiError, post } from "../lib/api.ts";
+import { asApiError } from "../lib/data.ts";
 import { command, count, plural } from "../lib/format.ts";
 import { refused } from "../lib/session.ts";
-import { Field, Foreign } from "../ui/basics.tsx";
+import { ErrorBanner, Field, Foreign } from "../ui/basics.tsx";
 import { Confirm, type Progress } from "../ui/confirm.tsx";
 
 /** Which letters: what the hub takes as filter. */
@@ -12,7 +13,8 @@ export type Acting = Readonly<{ kind: "replay" | "discard"; topic: string; ids?:
 export type Outcome = Readonly<{ replayed?: number; skipped?: number; failed?: number; discarded?: number; next?: string; job?: string; total?: number; failures?: readonly { error: string }[] }>;
 
 type DryRun = Readonly<{ matched: number; skipped?: number; complete?: boolean }>;
-type Sum = { replayed: number; skipped: number; failed: number; discarded: number; reason: string | undefined };
+/** What was done. With `error`, a request failed before everything was. */
+type Sum = { replayed: number; skipped: number; failed: number; discarded: number; reason: string | undefined; isStopped: boolean; error: ApiError | undefined };
 
 /** Ids that a command line names one by one; more would not fit into one. */
 const COMMAND_IDS = 200;
@@ -21,28 +23,27 @@ const REQUEST_IDS = 1_000;
 
 const FLAGS: Readonly<Record<string, string>> = { group: "--group", err: "--err", q: "--contains", key: "--key" };
 
-function commandOf({ kind, topic, ids, round = 1 }: Acting, filter: Which, rate: string): string {
-  const isReplay = kind === "replay";
-  const chosen = ids === undefined
-    ? Object.entries(filter).flatMap(([name, value]) => [FLAGS[name] ?? `--${name}`, String(value)])
-    : ids.slice(0, COMMAND_IDS).flatMap((id) => (isReplay ? ["--id", id] : [id]));
-  const words = [
-    ...chosen,
-    ...(!isReplay && chosen.length === 0 ? ["--all"] : []),
-    ...(isReplay && round > 1 ? ["--round", String(round)] : []),
-    ...(isReplay && rate !== "" ? ["--rate", rate] : []),
-  ];
-  return command("dlq", isReplay ? "replay" : "rm", topic, ...words);
+/** Undefined if it would have to name too many ids. */
+function commandOf({ kind, topic, ids, round = 1 }: Acting, filter: Which, rate: string): string | undefined {
+  if (ids !== undefined && ids.length > COMMAND_IDS) return undefined;
+  const chosen = ids === undefined ? Object.fromEntries(Object.entries(filter).map(([name, value]) => [FLAGS[name] ?? `--${name}`, value])) : {};
+  if (kind === "replay") return command("dlq replay", [topic], { ...chosen, "--id": ids, "--round": round > 1 ? round : undefined, "--rate": rate });
+  return command("dlq rm", [topic, ...(ids ?? [])], { ...chosen, "--all": ids === undefined && Object.keys(chosen).length === 0 ? true : undefined });
 }
 
 /** The request in parts that the hub takes, one after the other, until they are through or somebody stops them. */
 async function inParts(path: string, body: object, ids: readonly string[] | undefined, total: number, { signal, report }: Progress): Promise<Sum> {
-  const sum: Sum = { replayed: 0, skipped: 0, failed: 0, discarded: 0, reason: undefined };
+  const sum: Sum = { replayed: 0, skipped: 0, failed: 0, discarded: 0, reason: undefined, isStopped: false, error: undefined };
   const parts = ids === undefined ? [undefined] : Array.from({ length: Math.ceil(ids.length / REQUEST_IDS) }, (_, n) => ids.slice(n * REQUEST_IDS, (n + 1) * REQUEST_IDS));
   for (const part of parts) {
     let after: string | undefined;
     do {
-      const one: Outcome = await post<Outcome>(path, { ...body, ...(part === undefined ? {} : { ids: part }), ...(after === undefined ? {} : { after }) });
+      let one: Outcome;
+      try {
+        one = await post<Outcome>(path, { ...body, ...(part === undefined ? {} : { ids: part }), ...(after === undefined ? {} : { after }) });
+      } catch (error) {
+        return { ...sum, error: asApiError(error) };
+      }
       sum.replayed += one.replayed ?? 0;
       sum.skipped += one.skipped ?? 0;
       sum.failed += one.failed ?? 0;
@@ -50,7 +51,7 @@ async function inParts(path: string, body: object, ids: readonly string[] | unde
       sum.reason ??= one.failures?.[0]?.error;
       report(sum.replayed + sum.skipped + sum.failed + sum.discarded, total);
       after = one.next;
-      if (signal.aborted) return sum;
+      if (signal.aborted) return { ...sum, isStopped: after !== undefined || part !== parts.at(-1) };
     } while (after !== undefined);
   }
   return sum;
@@ -102,12 +103,16 @@ export function Act({ acting, which, close, done, started }: { acting: Acting; w
           return <p>Started.</p>;
         }
         const sum = await inParts(path, body, ids, total.peek(), progress);
-        if (!isReplay) return <p>{plural(sum.discarded, "letter")} discarded.</p>;
-        return <p>{plural(sum.replayed, "event")} replayed, {count(sum.skipped)} skipped, {count(sum.failed)} failed.{sum.reason !== undefined && <> First failure: <Foreign text={sum.reason} /></>}</p>;
+        // Nothing was done: the dialog stays, to try again.
+        if (sum.error !== undefined && sum.replayed + sum.skipped + sum.failed + sum.discarded === 0) throw sum.error;
+        const end = <>{sum.isStopped && <p class="note">Stopped before the end.</p>}{sum.error !== undefined && <><p class="note">It ended before everything was done. What the last request did is not known.</p><ErrorBanner error={sum.error} /></>}</>;
+        if (!isReplay) return <><p>{plural(sum.discarded, "letter")} discarded.</p>{end}</>;
+        return <><p>{plural(sum.replayed, "event")} replayed, {count(sum.skipped)} skipped, {count(sum.failed)} failed.{sum.reason !== undefined && <> First failure: <Foreign text={sum.reason} /></>}</p>{end}</>;
       }}
       close={close}
       done={done}
     >
+      {(ids?.length ?? 0) > COMMAND_IDS && <p class="muted">A command line has no room for more than {count(COMMAND_IDS)} ids: to do the same there, choose the letters by a filter.</p>}
       {isReplay && (
         <Field label="At most per second" hint="Empty: at once. With a rate it is a job of the hub: it goes on when this page is closed, and can be cancelled.">
           <input inputMode="numeric" value={rate.value} onInput={(event) => { rate.value = event.currentTarget.value.replace(/[^0-9]/g, "").replace(/^0+/, "").slice(0, 5); }} />

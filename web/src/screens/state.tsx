@@ -3,14 +3,14 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { useAnnounced } from "../lib/announce.ts";
 import { type ApiError, get, pages } from "../lib/api.ts";
-import { now } from "../lib/clock.ts";
+import { hubTime, now } from "../lib/clock.ts";
 import { asApiError, generation, useResource } from "../lib/data.ts";
 import { command, count, localInput, plural, time } from "../lib/format.ts";
 import { settled, useLive } from "../lib/live.ts";
 import { open, route, set, to } from "../lib/route.ts";
 import { token } from "../lib/session.ts";
 import { type Listing, SortedList } from "../lib/sorted.ts";
-import { type Compared, compare, type Difference, hasEnded, readNow, readPast, statusOf, type Value } from "../lib/states.ts";
+import { type Compared, compare, type Difference, hasEnded, LatestByKey, readNow, readPast, statusOf, type Value } from "../lib/states.ts";
 import type { Topic } from "../lib/types.ts";
 import { Age, Badge, Button, CliCommand, Empty, ErrorBanner, Foreign, Shown } from "../ui/basics.tsx";
 import { FilterBox } from "../ui/filter.tsx";
@@ -74,7 +74,7 @@ function NoState() {
       <p>State is the newest event of each key. Compacted topics keep it: name them in the configuration, for instance</p>
       <pre class="block">{'[[topics]]\npattern = "process.state"\ncompaction = true'}</pre>
       <p>and publish with a key:</p>
-      <CliCommand text={command("publish", PROCESSES, '{"status":"running"}', "--key", "host:worker:17")} />
+      <CliCommand text={command("publish", [PROCESSES, '{"status":"running"}'], { "--key": "host:worker:17" })} />
       <p>Every other topic shows the newest record of each key in its tab <b>Latest by key</b>.</p>
     </Empty>
   );
@@ -82,54 +82,49 @@ function NoState() {
 
 /** The keys of a topic as they are now, kept up to date. */
 function useNow(topic: string) {
-  const list = useRef(new SortedList<Row>()).current;
+  const latest = useRef(new LatestByKey<Row>()).current;
   const version = useSignal(0);
   const error = useSignal<ApiError | undefined>(undefined);
   const complete = useSignal(false);
-  const isWhole = useSignal(true);
   const turn = useSignal(0);
   useLive({ view: "state", topic }, {
     state: (data: { rows?: Row[]; reset?: boolean }) => {
       if (data.reset === true) turn.value += 1;
-      const changed = Date.now();
-      for (const row of data.rows ?? []) {
-        if (row.deleted) list.delete(row.key);
-        else list.put(row.key, { ...row, changed });
-      }
+      const changed = hubTime();
+      latest.takeStreamed((data.rows ?? []).map((row) => ({ ...row, changed })));
       version.value += 1;
     },
   });
   useEffect(() => {
     if (token.value === undefined) return;
     const cancel = new AbortController();
-    const seen = new Set<string>();
-    const begun = Date.now();
     const take = (values: Value[]) => {
-      for (const value of values) {
-        seen.add(value.key);
-        // What the stream brought meanwhile is newer.
-        if ((list.rows.get(value.key)?.seq ?? 0) < value.seq) list.put(value.key, value);
-      }
+      latest.takePage(values);
       version.value += 1;
     };
+    latest.beginRead();
     settled().then(() => readNow(topic, cancel.signal, take)).then(
-      (whole) => {
-        for (const [key, { changed = 0 }] of list.rows) if (whole && !seen.has(key) && changed < begun) list.delete(key);
+      (isWhole) => {
+        latest.endRead(isWhole);
         complete.value = true;
-        isWhole.value = whole;
         error.value = undefined;
         version.value += 1;
       },
       (problem: unknown) => {
-        if (!cancel.signal.aborted) error.value = asApiError(problem);
+        if (cancel.signal.aborted) return;
+        latest.abandonRead();
+        error.value = asApiError(problem);
+        if (error.value.status !== 403) return;
+        latest.list.replace([]);
+        version.value += 1;
       },
     );
     return () => cancel.abort();
   }, [topic, generation.value, token.value, turn.value]);
-  return { list, version, error, complete, isWhole, reload: () => { turn.value += 1; } };
+  return { latest, version, error, complete, reload: () => { turn.value += 1; } };
 }
 
-const DIFFERENCES: Readonly<Record<Difference, string>> = { same: "the same", changed: "changed", gone: "gone", new: "not there then" };
+const DIFFERENCES: Readonly<Record<Difference, string>> = { same: "the same", changed: "changed", gone: "gone", new: "not there then", unread: "not read" };
 /** Where values of that time may be lost, a key without one may have had one. */
 const UNKNOWN = "no value known";
 
@@ -149,29 +144,31 @@ function textFilter(q: string, isDiff: boolean): { name: string; matches: (row: 
 export function StateTable({ topic }: { topic: string }) {
   const { at, with: other, history, q = "", diff } = route.value.params;
   const staleMs = seconds(route.value.params["stale"], topic) * 1_000;
-  const { list, version, error, complete, isWhole, reload } = useNow(topic);
+  const { latest, version, error, complete, reload } = useNow(topic);
   const past = useResource(at === undefined ? undefined : `past ${topic} ${at}`, (signal) => readPast(topic, Number(at), signal));
   const later = useResource(at === undefined || other === undefined ? undefined : `past ${topic} ${other}`, (signal) => readPast(topic, Number(other), signal));
   version.value;
   const isPast = at !== undefined;
   const then = past.state.value.data;
+  const isWithNow = isPast && other === undefined;
   const afterwards = other === undefined ? undefined : later.state.value.data;
+  const isReading = !isPast ? !complete.value : then === undefined || (isWithNow ? !complete.value : afterwards === undefined);
   // What is compared with now changes with it.
   const compared = useMemo(() => {
     const fresh = new SortedList<Row>();
-    if (then !== undefined && (other === undefined || afterwards !== undefined)) {
-      for (const row of compare(then.values, afterwards?.values ?? list.rows)) fresh.put(row.key, row);
+    if (then !== undefined && !isReading) {
+      for (const row of compare(then.values, afterwards?.values ?? latest.list.rows, afterwards?.isWhole ?? latest.isWhole)) fresh.put(row.key, row);
     }
     return fresh;
-  }, [then, afterwards, other, other === undefined && isPast ? version.value : 0]);
+  }, [then, afterwards, isReading, isWithNow ? version.value : 0]);
 
-  const losses = [...new Set([...(then?.losses ?? []), ...(afterwards?.losses ?? [])])];
+  const unread = isWithNow && !isReading && !latest.isWhole ? ["the topic has more keys now than are read"] : [];
+  const losses = [...new Set([...(then?.losses ?? []), ...(afterwards?.losses ?? []), ...unread])];
   const columns = useMemo(() => columnsOf(topic, isPast, staleMs, losses.length > 0), [topic, isPast, staleMs, losses.length > 0]);
   const order = orderOf(columns, isPast ? "key" : staleMs > 0 ? "-status" : "key");
   const filter = textFilter(q, isPast && diff === "1");
-  const listing = (isPast ? compared : list).listing(order, filter);
-  const isReading = isPast ? then === undefined || (other !== undefined && afterwards === undefined) : !complete.value;
-  const failed = isPast ? (past.state.value.error ?? later.state.value.error) : error.value;
+  const listing = (isPast ? compared : latest.list).listing(order, filter);
+  const failed = isPast ? (past.state.value.error ?? (isWithNow ? error.value : later.state.value.error)) : error.value;
   return (
     <>
       <Tools topic={topic} />
@@ -182,8 +179,8 @@ export function StateTable({ topic }: { topic: string }) {
           {losses.length > 0 && ` Not everything is known: ${losses.join("; ")}.`}
         </p>
       )}
-      {!isPast && !isWhole.value && <p class="note">The topic has more keys than are read: the first {count(list.rows.size)} are shown.</p>}
-      <Shown error={failed} retry={isPast ? past.reload : reload}>
+      {!isPast && !latest.isWhole && <p class="note">The topic has more keys than are read: {count(latest.list.rows.size)} are shown.</p>}
+      <Shown error={failed} retry={() => [past, later, { reload }].forEach((one) => one.reload())}>
         {!isReading && listing.ids.length === 0 ? (
           <NoKeys topic={topic} isFiltered={q !== "" || (isPast && diff === "1")} isPast={isPast} />
         ) : (
@@ -221,7 +218,7 @@ function columnsOf(topic: string, isPast: boolean, staleMs: number, isLossy: boo
   const difference: Column<Row> = {
     id: "difference",
     title: "Since then",
-    cell: ({ difference = "same" }) => (difference === "same" ? <span class="muted">{DIFFERENCES.same}</span> : <Badge tone={difference === "gone" ? "bad" : "warn"}>{difference === "new" && isLossy ? UNKNOWN : DIFFERENCES[difference]}</Badge>),
+    cell: ({ difference = "same" }) => (difference === "same" ? <span class="muted">{DIFFERENCES.same}</span> : <Badge tone={difference === "gone" ? "bad" : difference === "unread" ? "plain" : "warn"}>{difference === "new" && isLossy ? UNKNOWN : DIFFERENCES[difference]}</Badge>),
     sort: ({ difference = "same" }) => difference,
   };
   return [
@@ -288,7 +285,7 @@ function NoKeys({ topic, isFiltered, isPast }: { topic: string; isFiltered: bool
   return (
     <Empty title="No keys">
       <p>{isFiltered ? "No key matches." : isPast ? "Nothing is known of that time." : "No event of this topic has a key. Publish one with a key:"}</p>
-      {!isFiltered && !isPast && <CliCommand text={command("publish", topic, '{"status":"running"}', "--key", "host:worker:17")} />}
+      {!isFiltered && !isPast && <CliCommand text={command("publish", [topic, '{"status":"running"}'], { "--key": "host:worker:17" })} />}
     </Empty>
   );
 }

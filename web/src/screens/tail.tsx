@@ -1,17 +1,17 @@
 // What passes on a topic: live, with pause and filter, or from a time on.
 import { useSignal } from "@preact/signals";
-import { useLayoutEffect, useMemo } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { useAnnounced } from "../lib/announce.ts";
 import { getText } from "../lib/api.ts";
-import { asApiError, useResource } from "../lib/data.ts";
-import type { ApiError } from "../lib/api.ts";
+import { type Page, usePages } from "../lib/data.ts";
 import { bytes, command, count, cutAt, localInput, plural, size, time } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
 import { page } from "../lib/record.ts";
 import { route, set, to } from "../lib/route.ts";
+import { viewerChanges } from "../lib/session.ts";
 import { inOrder } from "../lib/sorted.ts";
 import type { TailRow, Topic } from "../lib/types.ts";
-import { Age, Button, CliCommand, Empty, ErrorBanner, Foreign, Shown } from "../ui/basics.tsx";
+import { Age, Button, CliCommand, Empty, Foreign, Shown } from "../ui/basics.tsx";
 import { FilterBox } from "../ui/filter.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 
@@ -49,7 +49,7 @@ export function Tail({ name, lastCommitted, update }: { name: string; lastCommit
         {at === undefined ? <LiveTools /> : <Button icon="play" onClick={() => set({ at: undefined })}>Back to live</Button>}
       </div>
       {at === undefined
-        ? <Live key={`${q} ${key}`} name={name} lastCommitted={lastCommitted} update={update} />
+        ? <Live key={placeOf(name, q, key)} name={name} lastCommitted={lastCommitted} update={update} />
         : <Past key={at} name={name} at={Number(at)} />}
     </>
   );
@@ -64,26 +64,46 @@ function LiveTools() {
   );
 }
 
+/** A tail that is paused, as it was left. */
+type Kept = Readonly<{ rows: readonly TailRow[]; held: readonly TailRow[]; skipped: number; fresh: number; scroll: { top: number } }>;
+
+/** Paused tails that a viewer has gone away from, to look at an event; the last few of them. */
+const kept = new Map<string, Kept>();
+const MOST_KEPT = 4;
+viewerChanges.subscribe(() => kept.clear());
+
+function placeOf(name: string, q: string | undefined, key: string | undefined): string {
+  return JSON.stringify([name, q, key]);
+}
+
+function keep(place: string, tail: Kept): void {
+  kept.delete(place);
+  kept.set(place, tail);
+  for (const oldest of [...kept.keys()].slice(0, -MOST_KEPT)) kept.delete(oldest);
+}
+
 function Live({ name, lastCommitted, update }: { name: string; lastCommitted: number | undefined; update: (topic: Topic) => void }) {
   const { q, key, paused } = route.value.params;
   const isPaused = paused === "1";
-  const rows = useSignal<readonly TailRow[]>([]);
+  const place = placeOf(name, q, key);
+  const before = useMemo(() => (isPaused ? kept.get(place) : undefined), []);
+  const rows = useSignal<readonly TailRow[]>(before?.rows ?? []);
   /** What is shown while it is paused. */
-  const held = useSignal<readonly TailRow[] | undefined>(undefined);
-  const skipped = useSignal(0);
-  const fresh = useSignal(0);
-  const begun = useSignal(false);
+  const held = useSignal<readonly TailRow[] | undefined>(before?.held);
+  const skipped = useSignal(before?.skipped ?? 0);
+  const fresh = useSignal(before?.fresh ?? 0);
+  const scroll = useRef(before?.scroll ?? { top: 0 }).current;
+  const begun = useSignal(before !== undefined);
   useLive({ view: "topic", topic: name, q, key }, {
     tail: (data: { events: TailRow[]; skipped: number; initial?: boolean }) => {
-      const kept = data.initial === true ? [] : rows.peek();
-      const last = kept[0]?.seq ?? 0;
+      const last = rows.peek()[0]?.seq ?? 0;
       // Newest first.
-      const added = data.events.filter((row) => row.seq > last).sort((a, b) => b.seq - a.seq);
-      rows.value = [...added, ...kept].slice(0, KEPT_ROWS);
-      if (data.initial === true) {
-        begun.value = true;
-        return;
-      }
+      const sorted = data.events.toSorted((a, b) => b.seq - a.seq);
+      const added = sorted.filter((row) => row.seq > last);
+      rows.value = data.initial === true ? sorted : [...added, ...rows.peek()].slice(0, KEPT_ROWS);
+      const isFirst = !begun.peek();
+      begun.value = true;
+      if (isFirst) return;
       skipped.value += data.skipped;
       fresh.value += added.length + data.skipped;
     },
@@ -91,9 +111,17 @@ function Live({ name, lastCommitted, update }: { name: string; lastCommitted: nu
   });
   // Before the next message: what is shown as paused stands still.
   useLayoutEffect(() => {
+    const isKept = isPaused && held.peek() !== undefined;
+    if (isKept) return;
     held.value = isPaused && begun.value ? rows.peek() : undefined;
     fresh.value = 0;
   }, [isPaused, begun.value]);
+  const viewer = useMemo(() => viewerChanges.peek(), []);
+  useEffect(() => () => {
+    if (viewer !== viewerChanges.peek()) return;
+    if (held.peek() !== undefined) keep(place, { rows: rows.peek(), held: held.peek() ?? [], skipped: skipped.peek(), fresh: fresh.peek(), scroll });
+    else kept.delete(place);
+  }, []);
   const shown = isPaused ? (held.value ?? rows.value) : rows.value;
   const listing = useMemo(() => inOrder(shown, idOf), [shown]);
   const columns = useMemo(() => columnsOf(name), [name]);
@@ -111,19 +139,17 @@ function Live({ name, lastCommitted, update }: { name: string; lastCommitted: nu
             {q !== undefined || key !== undefined ? "The newest events of the topic were looked through. What matches shows up as it is committed. " : "Events show up as they are committed. "}
             {lastCommitted !== undefined && <>The topic's last event came <Age ts={lastCommitted} of=" ago" />: set a time above to look at that.</>}
           </p>
-          {q === undefined && key === undefined && <CliCommand text={command("publish", name, '{"order":17}', "--key", "order-17")} />}
+          {q === undefined && key === undefined && <CliCommand text={command("publish", [name, '{"order":17}'], { "--key": "order-17" })} />}
         </Empty>
       ) : (
-        <Table label="Events" listing={listing} columns={columns} reset={isPaused ? "paused" : ""} leadsTo={(row) => to("/event", { topic: name, seq: row.seq })} />
+        <Table label="Events" listing={listing} columns={columns} scroll={scroll} reset={isPaused ? "paused" : ""} leadsTo={(row) => to("/event", { topic: name, seq: row.seq })} />
       )}
     </>
   );
 }
 
-type Read = Readonly<{ rows: readonly TailRow[]; next: number | undefined }>;
-
-async function read(name: string, from: { ts: number } | { afterSeq: number }, signal?: AbortSignal): Promise<Read> {
-  const place = "ts" in from ? { from: "ts", ts: from.ts } : { from: "afterSeq", afterSeq: from.afterSeq };
+async function read(name: string, at: number, afterSeq: string | number | undefined, signal?: AbortSignal): Promise<Page<TailRow>> {
+  const place = afterSeq === undefined ? { from: "ts", ts: at } : { from: "afterSeq", afterSeq };
   const { events, rest } = page<{ next?: number }>(await getText("/replay", { topic: name, ...place, limit: PAGE_EVENTS }, signal));
   const rows = events.map(({ record, payload }): TailRow => {
     const length = size(payload);
@@ -135,9 +161,7 @@ async function read(name: string, from: { ts: number } | { afterSeq: number }, s
 /** Events from a time on, the oldest first, as far as they were read. */
 function Past({ name, at }: { name: string; at: number }) {
   const { q = "", key } = route.value.params;
-  const past = useResource(`at ${name} ${at}`, (signal) => read(name, { ts: at }, signal));
-  const busy = useSignal(false);
-  const failed = useSignal<ApiError | undefined>(undefined);
+  const past = usePages<TailRow>(`at ${name} ${at}`, (after, signal) => read(name, at, after, signal));
   const { data, error, at: readAt } = past.state.value;
   const wanted = q.toLowerCase();
   const matching = useMemo(
@@ -146,27 +170,13 @@ function Past({ name, at }: { name: string; at: number }) {
   );
   const listing = useMemo(() => inOrder(matching, idOf), [matching]);
   const columns = useMemo(() => columnsOf(name), [name]);
-  const more = async () => {
-    const next = data?.next;
-    if (next === undefined || busy.peek()) return;
-    busy.value = true;
-    failed.value = undefined;
-    try {
-      const page = await read(name, { afterSeq: next });
-      past.change((old) => ({ rows: [...old.rows, ...page.rows], next: page.next }));
-    } catch (problem) {
-      failed.value = asApiError(problem);
-    }
-    busy.value = false;
-  };
   return (
     <Shown error={error} at={readAt} retry={past.reload}>
       <p class="muted counts">
         Events from {time(at)} on: {plural(data?.rows.length ?? 0, "event")} read{matching.length !== (data?.rows.length ?? 0) && `, ${count(matching.length)} match`}.
-        {" "}{data?.next !== undefined && <Button busy={busy.value} onClick={() => void more()}>Read on</Button>}
+        {" "}{data?.next !== undefined && <Button busy={past.busy.value} onClick={() => void past.more()}>Read on</Button>}
         {data !== undefined && data.next === undefined && "That is the newest."}
       </p>
-      <ErrorBanner error={failed.value} />
       {data !== undefined && matching.length === 0 ? (
         <Empty title={data.rows.length === 0 ? "No events since then" : "None of these matches"}>
           <p>{data.rows.length === 0 ? "The topic has had no event at that time or later, or retention has removed them." : data.next === undefined ? "No event from that time on matches the filter." : "Read on, or take away the filter."}</p>

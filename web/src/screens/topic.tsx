@@ -1,11 +1,13 @@
 // One topic: what passes, the newest record of each key, its groups, and a form to publish a test event.
 import { useSignal } from "@preact/signals";
-import { type ApiError, get, pages, post, remove, url } from "../lib/api.ts";
+import { type ApiError, post, remove, url } from "../lib/api.ts";
 import { follow } from "../lib/clipboard.ts";
+import { hubTime } from "../lib/clock.ts";
 import { asApiError, useResource } from "../lib/data.ts";
 import { bytes, command, count, plural, rate } from "../lib/format.ts";
 import { go, open, route, set, to } from "../lib/route.ts";
 import { refused } from "../lib/session.ts";
+import { findTopic } from "../lib/topics.ts";
 import type { Topic } from "../lib/types.ts";
 import { Age, Button, CliCommand, Empty, ErrorBanner, Fact, Facts, Field, Foreign, Shown, Tabs } from "../ui/basics.tsx";
 import { Confirm } from "../ui/confirm.tsx";
@@ -19,24 +21,13 @@ import { Tail } from "./tail.tsx";
 /** How often a topic is looked for that does not exist yet: it has no stream. */
 const AWAITED_POLL_MS = 1_000;
 
-/** Topics whose names contain this one can come before it. */
-async function find(name: string, signal: AbortSignal): Promise<Topic | undefined> {
-  const stop = new AbortController();
-  let found: Topic | undefined;
-  await pages<{ topics: Topic[]; next?: string }>("/topics", { q: name, limit: 1_000 }, AbortSignal.any([signal, stop.signal]), (page) => {
-    found = page.topics.find((topic) => topic.name === name);
-    return found !== undefined;
-  });
-  return found;
-}
-
 export function TopicScreen() {
   const { topic: name = "", tab = "tail" } = route.value.params;
   const isAwaited = useSignal(false);
   const info = useResource(
     name === "" ? undefined : `topic ${name}`,
     async (signal) => {
-      const topic = await find(name, signal);
+      const topic = await findTopic(name, signal);
       isAwaited.value = topic === undefined;
       return { topic };
     },
@@ -95,7 +86,7 @@ function Missing({ name }: { name: string }) {
   return (
     <Empty title="No such topic">
       {why === undefined ? <p>It does not exist. A publish makes it:</p> : <p>It does not exist, or your token may not see it: {why}.</p>}
-      <CliCommand text={why === undefined ? command("publish", name, '{"order":17}') : command("token", "--scope", `subscribe:${name}`)} />
+      <CliCommand text={why === undefined ? command("publish", [name, '{"order":17}']) : command("token", [], { "--scope": `subscribe:${name}` })} />
     </Empty>
   );
 }
@@ -122,7 +113,7 @@ function TopicGroups({ name }: { name: string }) {
       {complete.value && listing.ids.length === 0 ? (
         <Empty title="No group reads this topic">
           <p>The first consumer that joins a group makes it, here from the command line:</p>
-          <CliCommand text={command("subscribe", name, "--group", "billing")} />
+          <CliCommand text={command("subscribe", [name], { "--group": "billing" })} />
         </Empty>
       ) : (
         <Table label="Groups" listing={listing} columns={columns} order={order} filling={!complete.value} leadsTo={(group) => to("/group", { topic: group.topic, group: group.group })} />
@@ -141,7 +132,7 @@ function Export({ name, close }: { name: string; close: () => void }) {
     const span = Number(hours.peek()) * 3_600_000;
     try {
       const { ticket } = await post<{ ticket: string }>("/ticket", { topic: name });
-      follow(url("/export", { topic: name, ticket, fromTs: span > 0 ? Date.now() - span : undefined }), `${name}.ndjson`);
+      follow(url("/export", { topic: name, ticket, fromTs: span > 0 ? hubTime() - span : undefined }), `${name}.ndjson`);
       started.value = true;
     } catch (error) {
       failed.value = asApiError(error);
@@ -154,7 +145,7 @@ function Export({ name, close }: { name: string; close: () => void }) {
         <input inputMode="numeric" value={hours.value} onInput={(event) => { hours.value = event.currentTarget.value.replace(/[^0-9]/g, ""); }} />
       </Field>
       <ErrorBanner error={failed.value} />
-      <CliCommand text={command("export", name, "-o", `${name}.ndjson`, ...(hours.value === "" ? [] : ["--from-ts", `ago:${hours.value}h`]))} />
+      <CliCommand text={command("export", [name], { "-o": `${name}.ndjson`, "--from-ts": hours.value === "" ? undefined : `ago:${hours.value}h` })} />
       {started.value && <p role="status">The download has begun.</p>}
       <footer>
         <Button onClick={close}>Close</Button>
@@ -172,10 +163,10 @@ function Delete({ name, close }: { name: string; close: () => void }) {
       danger
       verb="Delete the topic"
       refused={refused("admin", name)}
-      command={command("topics", "rm", name)}
+      command={command("topics rm", [name])}
       preview={async () => {
-        const { topics } = await get<{ topics: Topic[] }>("/topics", { q: name, limit: 1_000 });
-        const hit = topics.filter((one) => one.name === name || one.name === `dlq.${name}` || one.name === `${name}.snapshot`);
+        const found = await Promise.all([name, `dlq.${name}`, `${name}.snapshot`].map((one) => findTopic(one)));
+        const hit = found.flatMap((one) => one ?? []);
         const own = hit.find((one) => one.name === name);
         const events = hit.reduce((sum, one) => sum + one.events, 0);
         return {

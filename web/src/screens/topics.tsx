@@ -86,7 +86,7 @@ export function Topics() {
           q === "" ? (
             <Empty title="No topics">
               <p>There is none yet, or this token may see none. A publish makes one:</p>
-              <CliCommand text={command("publish", "orders.created", '{"order":17}')} />
+              <CliCommand text={command("publish", ["orders.created", '{"order":17}'])} />
             </Empty>
           ) : (
             <Empty title={`No topic has “${visible(q)}” in its name`}><p>Small and capital letters count as the same.</p></Empty>

@@ -1,12 +1,13 @@
 // Small parts that every screen uses.
 import { signal, useSignal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
-import { announce } from "../lib/announce.ts";
+import { type ComponentChildren, createContext } from "preact";
+import { useContext, useEffect } from "preact/hooks";
+import { announce, spoken } from "../lib/announce.ts";
 import { copy } from "../lib/clipboard.ts";
 import { now } from "../lib/clock.ts";
 import type { ApiError } from "../lib/api.ts";
 import { duration, oneLine, time } from "../lib/format.ts";
+import { connection } from "../lib/live.ts";
 import { rightsShown } from "../lib/session.ts";
 import { Icon, type IconName } from "./icons.tsx";
 
@@ -85,23 +86,56 @@ export function CopyButton({ text, label, children }: Children & { text: string 
   );
 }
 
-/** The command that does the same. */
+/** The command that does the same. What is copied is what is shown. */
 export function CliCommand({ text }: { text: string }) {
+  const shown = oneLine(text);
   return (
     <div class="command">
-      <code>{oneLine(text)}</code>
-      <CopyButton text={text} label="Copy the command" />
+      <code>{shown}</code>
+      <CopyButton text={shown} label="Copy the command" />
     </div>
   );
 }
 
+/** Why a greyed button does nothing. */
+function Notice() {
+  const text = notice.value;
+  useEffect(() => {
+    if (text === undefined) return;
+    const timer = setTimeout(() => {
+      notice.value = undefined;
+    }, 8_000);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return <p class={text === undefined ? "offscreen" : "notice"} role="status"><Foreign text={text ?? ""} most={600} /></p>;
+}
+
+/** What the page says besides what it shows. While a dialog is open, nothing outside of it is read out or in sight, so a dialog has its own. */
+export function Announcements() {
+  return (
+    <>
+      <p class="offscreen" role="status">{spoken.value}</p>
+      <Notice />
+    </>
+  );
+}
+
+export const InDialog = createContext(false);
+
 /** What banners say now, so that the frame of the page does not say it again. */
 export const saidByBanners = signal<readonly string[]>([]);
 
+/** An error as it is read out at once: without an age, which would be read out again every second. */
+export function Alert({ error }: { error: ApiError }) {
+  return <span role="alert"><Foreign text={error.message} most={600} /> <span class="muted">({error.code})</span></span>;
+}
+
 /** A refusal or an outage, above data that stays. */
 export function ErrorBanner({ error, at, retry }: { error: ApiError | undefined; at?: number | undefined; retry?: () => void }) {
-  // A token that is missing or over is asked for by a dialog; the frame says that the hub is away.
-  const text = error === undefined || error.status === 401 || error.code === "unreachable" ? undefined : error.message;
+  const inDialog = useContext(InDialog);
+  // A token that is missing or over is asked for by a dialog. The frame says that the hub is away, where a dialog does not hide that.
+  const isSaid = error?.status === 401 || (error?.code === "unreachable" && connection.value.state === "waiting" && !inDialog);
+  const text = isSaid ? undefined : error?.message;
   useEffect(() => {
     if (text === undefined) return;
     saidByBanners.value = [...saidByBanners.peek(), text];
@@ -111,10 +145,10 @@ export function ErrorBanner({ error, at, retry }: { error: ApiError | undefined;
   }, [text]);
   if (error === undefined || text === undefined) return null;
   return (
-    <div class="banner" role="alert">
+    <div class="banner">
       <Icon name="warning" />
       <div>
-        <Foreign text={error.message} most={600} /> <span class="muted">({error.code})</span>
+        <Alert error={error} />
         {at !== undefined && <> What you see below is <Age ts={at} /> old.</>}
       </div>
       {error.code === "forbidden" && <Button onClick={() => { rightsShown.value = true; }}>What your token allows</Button>}

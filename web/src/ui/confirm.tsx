@@ -19,12 +19,12 @@ export type ConfirmProps = {
   preview: () => Promise<Preview>;
   /** When the preview is to be made again. */
   previewKey?: string;
-  /** Does it; a long one says how far it is, and stops between two requests when it is cancelled. */
+  /** Does it; a long one says how far it is, and stops between two requests when it is cancelled. What was done until then is an outcome as well. */
   act: (progress: Progress) => Promise<ComponentChildren>;
   verb: string;
   danger?: boolean;
   refused?: string | undefined;
-  command?: string;
+  command?: string | undefined;
   close: () => void;
   /** When it is done; `close` follows when the outcome was read. */
   done?: () => void;
@@ -34,7 +34,7 @@ export type ConfirmProps = {
 type Phase =
   | { at: "counting" }
   | { at: "ready"; preview: Preview }
-  | { at: "acting"; preview: Preview }
+  | { at: "acting"; preview: Preview; isStopped?: boolean }
   | { at: "done"; says: ComponentChildren };
 
 export function Confirm(props: ConfirmProps) {
@@ -81,9 +81,15 @@ export function Confirm(props: ConfirmProps) {
     );
   };
   const now = phase.value;
+  // What is under way is stopped first, and shows what it has done; who does not want to wait for that closes the dialog as well.
+  const leave = () => {
+    if (now.at !== "acting" || now.isStopped === true) return props.close();
+    cancel.current.abort();
+    phase.value = { ...now, isStopped: true };
+  };
   const nothing = now.at === "ready" ? now.preview.nothing : undefined;
   return (
-    <Dialog title={props.title} close={props.close}>
+    <Dialog title={props.title} close={leave}>
       {now.at !== "done" && props.children}
       <div class="outcome" role="status">
         {now.at === "counting" ? (error.value === undefined ? "Counting…" : "") : now.at === "done" ? now.says : now.preview.says}
@@ -91,18 +97,17 @@ export function Confirm(props: ConfirmProps) {
       {now.at === "acting" && progress.value !== undefined && (
         <>
           <progress aria-label="Progress" value={progress.value.done} max={Math.max(1, progress.value.total)} />
-          <p class="muted">{count(progress.value.done)} of {count(progress.value.total)}. Closing this stops behind the request that is under way.</p>
+          <p class="muted">{count(progress.value.done)} of {count(progress.value.total)}. {now.isStopped === true ? "Stopping…" : "Stop ends it behind the request that is under way."}</p>
         </>
       )}
       <ErrorBanner error={error.value} {...(now.at === "counting" ? { retry: () => { turn.value += 1; } } : {})} />
-      {error.value?.code === "unreachable" && <p class="problem" role="alert">The hub does not answer. <button type="button" class="button" onClick={() => { turn.value += 1; }}>Try again</button></p>}
       {props.command !== undefined && <CliCommand text={props.command} />}
       <footer>
         {now.at === "done" ? (
           <Button kind="primary" onClick={props.close}>Close</Button>
         ) : (
           <>
-            <Button onClick={props.close}>{now.at === "acting" ? "Stop" : "Cancel"}</Button>
+            <Button onClick={leave}>{now.at !== "acting" ? "Cancel" : now.isStopped === true ? "Close" : "Stop"}</Button>
             <Button
               kind={props.danger === true ? "danger" : "primary"}
               refused={props.refused ?? nothing}

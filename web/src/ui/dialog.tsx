@@ -1,7 +1,7 @@
 // A modal dialog: the browser's own, so that focus stays inside and Escape closes it.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { Button } from "./basics.tsx";
+import { Button, InDialog, Announcements } from "./basics.tsx";
 
 export function Dialog(props: { title: string; close?: () => void; children: ComponentChildren; wide?: boolean }) {
   const element = useRef<HTMLDialogElement>(null);
@@ -21,12 +21,18 @@ export function Dialog(props: { title: string; close?: () => void; children: Com
         event.preventDefault();
         props.close?.();
       }}
+      onClose={() => {
+        // A browser closes a dialog at the second Escape whatever the page says. Whether it goes is for its owner to say.
+        element.current?.showModal();
+        props.close?.();
+      }}
     >
       <header>
         <h2>{props.title}</h2>
         {props.close !== undefined && <Button kind="quiet" icon="close" label="Close" onClick={props.close} />}
       </header>
-      {props.children}
+      <InDialog.Provider value={true}>{props.children}</InDialog.Provider>
+      <Announcements />
     </dialog>
   );
 }

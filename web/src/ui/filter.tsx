@@ -6,6 +6,12 @@ import { route, set } from "../lib/route.ts";
 /** The address follows so long after the last key. */
 const PAUSE_MS = 120;
 
+/** Whether one of the texts of a row has the text of the filter in it. */
+export function matcher<T>(texts: (row: T) => readonly string[]): (row: T) => boolean {
+  const wanted = (route.value.params["q"] ?? "").toLowerCase();
+  return (row) => texts(row).some((text) => text.toLowerCase().includes(wanted));
+}
+
 export function FilterBox({ label, param = "q", placeholder = "Filter", main = param === "q" }: { label: string; param?: string; placeholder?: string; main?: boolean }) {
   const text = useSignal(route.value.params[param] ?? "");
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);

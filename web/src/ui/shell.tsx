@@ -2,17 +2,16 @@
 import { useComputed, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { spoken } from "../lib/announce.ts";
 import { whoIs } from "../lib/api.ts";
 import { now } from "../lib/clock.ts";
 import { asApiError } from "../lib/data.ts";
 import { duration, time } from "../lib/format.ts";
-import { connection, latest, retry } from "../lib/live.ts";
+import { type Connection, connection, latest, retry } from "../lib/live.ts";
 import { go, path, to } from "../lib/route.ts";
 import { describe } from "../lib/rights.ts";
 import { asked, forget, rightsShown, token, tokenIn, use, who } from "../lib/session.ts";
 import { lettersOn, setLetters, SHORTCUTS } from "../lib/keys.ts";
-import { Age, Button, Field, Foreign, notice, saidByBanners } from "./basics.tsx";
+import { Age, Alert, Button, Field, Foreign, Announcements, saidByBanners } from "./basics.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 import { theme, nextTheme } from "../lib/theme.ts";
@@ -30,6 +29,9 @@ export const SCREENS: readonly (readonly [path: string, title: string, icon: Ico
   ["/quotas", "Quotas", "quotas", "q"],
   ["/audit", "Audit", "audit", "a"],
 ];
+
+/** Where nothing on the page is up to date. */
+const IS_OLD: Readonly<Partial<Record<Connection["state"], true>>> = { waiting: true, stopped: true, crowded: true };
 
 /** A detail screen belongs to its list. */
 const PARENTS: Readonly<Record<string, string>> = { "/topic": "/topics", "/event": "/topics", "/find": "/topics", "/group": "/groups" };
@@ -57,10 +59,9 @@ export function Shell({ children, help }: { children: ComponentChildren; help: {
       <main tabIndex={-1}>
         <Expiry />
         <Outage />
-        <div class={connection.value.state === "waiting" || connection.value.state === "stopped" ? "screen old" : "screen"}>{children}</div>
+        <div class={IS_OLD[connection.value.state] === true ? "screen old" : "screen"}>{children}</div>
       </main>
-      <p class="offscreen" role="status">{spoken.value}</p>
-      <Notice />
+      <Announcements />
       {rightsShown.value && <Account close={() => { rightsShown.value = false; }} />}
       {help.value && <Help close={() => { help.value = false; }} />}
       {asked.value !== undefined && <TokenDialog />}
@@ -71,9 +72,10 @@ export function Shell({ children, help }: { children: ComponentChildren; help: {
 function Status() {
   const state = connection.value;
   switch (state.state) {
+    case "closed": return <span class="status"><i aria-hidden="true" /> not logged in</span>;
     case "live": return <span class="status live"><i aria-hidden="true" /> live</span>;
     case "connecting": return <span class="status"><i aria-hidden="true" /> connecting</span>;
-    case "crowded": return <span class="status" title="Four other windows are live: a browser has few connections to one hub. This one goes on when you click into it."><i aria-hidden="true" /> paused: other windows are live</span>;
+    case "crowded": return <span class="status" title="Four other windows are live: a browser has few connections to one hub. This one reads again every 15 seconds, and is live when you click into it."><i aria-hidden="true" /> paused: other windows are live</span>;
     case "hidden": return <span class="status"><i aria-hidden="true" /> paused</span>;
     case "stopped": return <span class="status lost"><i aria-hidden="true" /> stopped</span>;
     case "waiting": return <span class="status lost"><i aria-hidden="true" /> hub away</span>;
@@ -87,28 +89,15 @@ function Outage() {
   const { error } = state;
   if (error.status === 401 || asked.value !== undefined || saidByBanners.value.includes(error.message)) return null;
   return (
-    <div class="banner" role="alert">
+    <div class="banner">
       <Icon name="warning" />
       <div>
-        <Foreign text={error.message} most={600} /> <span class="muted">({error.code})</span>
+        <Alert error={error} />
         {state.state === "waiting" && <> What you see is <Age ts={latest.value?.ts} /> old. The page tries again by itself.</>}
       </div>
       <Button onClick={retry}>Try again</Button>
     </div>
   );
-}
-
-/** Why a greyed button does nothing. */
-function Notice() {
-  const text = notice.value;
-  useEffect(() => {
-    if (text === undefined) return;
-    const timer = setTimeout(() => {
-      notice.value = undefined;
-    }, 8_000);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return <p class={text === undefined ? "offscreen" : "notice"} role="status"><Foreign text={text ?? ""} most={600} /></p>;
 }
 
 /** An event by its id, or by its topic and seq. */
@@ -133,9 +122,9 @@ function Expiry() {
   const left = useComputed(() => (who.value?.expires === undefined ? undefined : who.value.expires - now.value));
   if (left.value === undefined || left.value > 120_000 || asked.value !== undefined) return null;
   return (
-    <div class="banner" role="alert">
+    <div class="banner">
       <Icon name="warning" />
-      <div>{left.value > 0 ? <>Your token expires in {duration(left.value)}.</> : <>Your token has expired.</>}</div>
+      <div>{left.value > 0 ? <><span role="alert">Your token expires</span> in {duration(left.value)}.</> : <span role="alert">Your token has expired.</span>}</div>
       <Button onClick={() => { asked.value = "Paste a new token; the page stays as it is."; }}>Renew</Button>
     </div>
   );
@@ -154,8 +143,7 @@ function TokenDialog() {
     problem.value = undefined;
     try {
       // The old token stays until the hub has taken the new one.
-      who.value = await whoIs(given);
-      use(given);
+      use(given, await whoIs(given));
     } catch (error) {
       problem.value = asApiError(error).message;
       input.current?.select();

@@ -40,6 +40,8 @@ export type TableProps<T> = {
   /** Where Enter and a click lead. */
   open?: (row: T) => void;
   leadsTo?: (row: T) => string;
+  /** Where it is scrolled to; the table begins there, and writes down where it is. */
+  scroll?: { top: number };
   mark?: (row: T) => string | undefined;
   selected?: { has: (id: string) => boolean; toggle: (row: T) => void };
 };
@@ -50,7 +52,7 @@ const OVERSCAN = 8;
 export function Table<T>(props: TableProps<T>) {
   const frame = useRef<HTMLDivElement>(null);
   /** The first row in sight, and how many there are. */
-  const top = useSignal(0);
+  const top = useSignal(Math.floor((props.scroll?.top ?? 0) / ROW_PX));
   const fit = useSignal(20);
   const isOver = useSignal(false);
   const hasFocus = useSignal(false);
@@ -75,6 +77,7 @@ export function Table<T>(props: TableProps<T>) {
     const observer = new ResizeObserver(measure);
     observer.observe(element);
     measure();
+    if (props.scroll !== undefined) element.scrollTop = props.scroll.top;
     return () => observer.disconnect();
   }, []);
   const isFirst = useRef(true);
@@ -135,6 +138,7 @@ export function Table<T>(props: TableProps<T>) {
         tabIndex={-1}
         onScroll={(event) => {
           top.value = Math.floor(event.currentTarget.scrollTop / ROW_PX);
+          if (props.scroll !== undefined) props.scroll.top = event.currentTarget.scrollTop;
         }}
         onMouseEnter={() => { isOver.value = true; }}
         onMouseLeave={() => { isOver.value = false; }}

@@ -58,6 +58,39 @@ for (const look of LOOKS) {
   );
 }
 
+for (const look of LOOKS) {
+  browserTest(
+    `axe finds nothing serious where requests fail and the hub is away, ${look.theme}, ${look.width} px`,
+    async ({ hub, open }) => {
+      await busyShop(hub);
+      const viewer = await open("/", look);
+      const found: [string, string][] = [];
+      const lookAt = async (screen: string, what: string) => {
+        for (const text of await axe(viewer)) found.push([`${screen}, ${what}`, text]);
+      };
+      // The second answer is a refusal, above what was there.
+      let asked = 0;
+      await viewer.page.route((url) => url.pathname === "/outbox", (route) => {
+        asked += 1;
+        return asked === 1 ? route.fallback() : route.fulfill({ status: 503, json: { code: "store_unavailable", error: "the store does not answer" } });
+      });
+      await viewer.go("/outboxes");
+      await viewer.see(viewer.page.locator(".banner"));
+      await lookAt("/outboxes", "with an error");
+      await viewer.go("/groups");
+      await viewer.settled();
+      await hub.kill();
+      await viewer.see(viewer.page.locator(".screen.old"));
+      await lookAt("/groups", "greyed");
+      await viewer.go("/");
+      await viewer.see(viewer.page.getByRole("heading", { name: "Overview" }));
+      await lookAt("/", "greyed");
+      none(found);
+    },
+    { config: SHOP_CONFIG },
+  );
+}
+
 for (const look of [LOOKS[0], LOOKS[3]]) {
   browserTest(
     `axe finds nothing serious in dialogs, ${look.theme}, ${look.width} px`,

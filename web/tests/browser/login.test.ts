@@ -52,10 +52,15 @@ browserTest("without a token the page asks for one, and says why it takes none t
 });
 
 browserTest("logging out forgets the token, and the page shows nothing more", async ({ hub, open }) => {
-  const viewer = await open();
+  await hub.publish("payroll.secret", '{"salary":1}', "ada");
+  const viewer = await open("/topic?topic=payroll.secret");
+  await viewer.see(viewer.page.locator("tbody").getByText("salary"));
   await viewer.button("Your token").click();
   await viewer.button("Log out").click();
-  await viewer.see(viewer.text("You have logged out"));
+  await viewer.see(viewer.dialog("Token"));
+  await viewer.see(viewer.text("not logged in"));
+  assert.ok(!/payroll|salary/.test(await viewer.page.content()), "nothing of what was read is in the document");
+  assert.ok(!viewer.page.url().includes("payroll"), "nor in the address");
   assert.equal(await viewer.evaluate("sessionStorage.getItem('event-hub-token')"), null);
   await viewer.page.reload();
   await viewer.see(viewer.dialog("Token"));
@@ -81,6 +86,35 @@ browserTest(
   },
   { variables: { JWT_CLOCK_TOLERANCE_SEC: "0" } },
 );
+
+browserTest("another token shows nothing that only the one before may see", async ({ hub, open }) => {
+  await hub.publish("payroll.secret", '{"salary":1}', "ada");
+  const viewer = await open("/event?topic=payroll.secret&seq=1");
+  const payload = viewer.page.getByText('"salary": 1').or(viewer.page.getByText('{"salary":1}'));
+  await viewer.see(payload);
+  await viewer.button("Your token").click();
+  await viewer.button("Another token…").click();
+  await paste(viewer, await hub.mint(["subscribe:orders.**"], { sub: "bob" }));
+  await viewer.gone(viewer.dialog("Token"));
+  await viewer.see(viewer.page.getByRole("alert"));
+  await viewer.settled();
+  assert.equal(await payload.count(), 0);
+});
+
+browserTest("the dialog that asks for a token stays, however often Escape is pressed", async ({ hub, viewer: open }) => {
+  const viewer = await open();
+  await viewer.page.goto(hub.http);
+  const dialog = viewer.dialog("Token");
+  await viewer.see(dialog);
+  // A browser lets a page refuse to close a dialog once.
+  for (let n = 0; n < 3; n += 1) {
+    await viewer.page.keyboard.press("Escape");
+    await viewer.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+    assert.equal(await dialog.count(), 1);
+  }
+  await paste(viewer, hub.token);
+  await viewer.live();
+});
 
 browserTest("a token that may only read has grey buttons that name the rule, and the hub refuses as well", async ({ hub, open }) => {
   await hub.publish("orders.created", '{"order":17}', "order-17");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changes } from "../../src/lib/diff.ts";
+import { changes, excerpts } from "../../src/lib/diff.ts";
 
 function shown(before: string, after: string): string[] {
   return changes(before.split("\n"), after.split("\n")).map(({ sign, text }) => `${sign}${text}`);
@@ -32,4 +32,17 @@ test("large texts that differ throughout are compared, too", () => {
   const before = Array.from({ length: 20_000 }, (_, n) => `a${n}`);
   const after = before.map((line) => `${line}!`);
   assert.equal(changes(before, after).length, 40_000);
+});
+
+test("a long line is cut around the place of the change", () => {
+  const [left, right] = ["x".repeat(5_000), "y".repeat(5_000)];
+  const lines = excerpts(changes([`${left}old${right}`, "a"], [`${left}new${right}`, "b"]), 100);
+  assert.deepEqual(lines.map(({ sign }) => sign).join(""), "--++");
+  const [gone, , added] = lines.map(({ text }) => text);
+  assert.match(gone ?? "", /^…x+oldy+…$/);
+  assert.match(added ?? "", /^…x+newy+…$/);
+  assert.equal(gone?.length, 102);
+  // A change at the very end, and a line that stands against none.
+  assert.match(excerpts(changes([`${left}1`], [`${left}2`]), 100)[0]?.text ?? "", /^…x+1$/);
+  assert.match(excerpts(changes([], [left]), 100)[0]?.text ?? "", /^x+…$/);
 });

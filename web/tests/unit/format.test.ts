@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { test } from "node:test";
-import { bytes, command, count, curl, cutAt, duration, milliseconds, oneLine, plural, rate, shellWord, short, size, visible } from "../../src/lib/format.ts";
+import { bytes, commandAt, count, curl, cutAt, duration, milliseconds, oneLine, plural, rate, shellWord, short, size, visible } from "../../src/lib/format.ts";
 
 test("numbers are grouped, rounded and shortened", () => {
   assert.equal(count(1_234_567), "1,234,567");
@@ -40,8 +41,37 @@ test("a word of a command is one word for a shell, whatever is in it", () => {
   assert.equal(shellWord("orders.created"), "orders.created");
   assert.equal(shellWord(""), "''");
   assert.equal(shellWord("it's $(rm) \"x\""), `'it'\\''s $(rm) "x"'`);
-  assert.equal(command("groups", "seek", "a", "b c"), "event-hub groups seek a 'b c'");
+});
+
+test("a command has no character that a terminal would act on, and gives the program the same bytes", () => {
+  const texts = ["a\u0003b", "first\nsecond\t'quoted' \\ back", "\u202eevil\u202c", "\u001b]0;title\u0007", "\u00037", "ü\u200b日本"];
+  for (const text of texts) {
+    const word = shellWord(text);
+    assert.equal(visible(word), word, "what is shown is what is copied");
+    assert.ok(!/[\n\t]/.test(word), word);
+    assert.deepEqual(execFileSync("bash", ["-c", `printf %s ${word}`]), Buffer.from(text), word);
+  }
+});
+
+const HERE = "http://127.0.0.1:8082";
+
+test("a command names the hub of the page, unless that is where the program looks by itself", () => {
+  assert.equal(commandAt(HERE, "groups seek", ["a", "b c"], { "--to": "latest" }), "event-hub groups seek a 'b c' --to latest");
+  assert.equal(commandAt("https://hub.example:8443", "dlq rm", ["orders"], { "--all": true }), "event-hub dlq rm orders --all --ops-url https://hub.example:8443");
+  assert.equal(commandAt("https://hub.example", "publish", ["orders", "1"]), 'event-hub publish orders 1 --url "${EVENT_HUB_URL:?}"');
+  assert.equal(commandAt("https://hub.example", "token", [], { "--scope": "subscribe:a" }), "event-hub token --scope subscribe:a");
+});
+
+test("values and words that begin with a hyphen are not taken for options", () => {
+  assert.equal(commandAt(HERE, "dlq replay", ["orders"], { "--key": "-k", "--err": "-x y", "--id": ["a", "-b"], "--group": undefined, "--rate": "" }), "event-hub dlq replay orders --key=-k '--err=-x y' --id a --id=-b");
+  assert.equal(commandAt("http://hub:1", "event show", ["-id"], { "--topic": "t" }), "event-hub event show --topic t --ops-url http://hub:1 -- -id");
+  assert.equal(commandAt(HERE, "publish", ["t", "-1"]), "event-hub publish -- t -1");
+  assert.equal(commandAt(HERE, "publish", ["t", "-"], { "--key": "k" }), "event-hub publish t - --key k");
+});
+
+test("a request has its body and its address as one word each", () => {
   assert.equal(curl("POST", "http://127.0.0.1:8082/push/crm/resume"), 'curl -X POST -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8082/push/crm/resume');
+  assert.equal(curl("POST", "http://h/outbox/retry", '{"outbox":"it\'s"}'), `curl -X POST -H "Authorization: Bearer $TOKEN" -d '{"outbox":"it'\\''s"}' http://h/outbox/retry`);
 });
 
 test("a text is cut at a number of bytes, and no character in two", () => {

@@ -1,5 +1,7 @@
 // A person who looks at the dashboard: a page in a profile of its own, watched for everything that must not happen.
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { Browser, BrowserContext, CDPSession, Locator, Page, Request } from "playwright-core";
 import type { Hub } from "./hub.ts";
 
@@ -12,6 +14,19 @@ const PATIENCE_MS = 30_000;
 const WATCH = `addEventListener("securitypolicyviolation", (event) => {
   violated("the policy refused " + event.violatedDirective + ": " + (event.blockedURI || event.sample) + " at " + event.sourceFile + ":" + event.lineNumber);
 });`;
+
+/** A directory with files of the dashboard to be looked at instead of those in the program, which then need not be built anew. */
+const FILES = process.env["EVENT_HUB_DASHBOARD_FILES"];
+
+async function serve(context: BrowserContext, hub: Hub, dir: string): Promise<void> {
+  await context.route((url) => url.origin === hub.http && /^\/(app\.js|app\.css|favicon\.svg)?$/.test(url.pathname), async (route) => {
+    const answer = await route.fetch().catch(() => undefined);
+    if (answer === undefined) return route.abort();
+    const { "content-encoding": _, "content-length": __, etag: ___, ...headers } = answer.headers();
+    const name = new URL(route.request().url()).pathname.slice(1);
+    await route.fulfill({ status: 200, headers, body: await readFile(join(dir, name === "" ? "index.html" : name)) });
+  });
+}
 
 export class Viewer {
   readonly page: Page;
@@ -36,6 +51,7 @@ export class Viewer {
     const viewer = new Viewer(context, page, hub);
     await context.exposeFunction("violated", (text: string) => viewer.violations.push(text));
     await context.addInitScript(WATCH);
+    if (FILES !== undefined) await serve(context, hub, FILES);
     context.on("request", (request) => viewer.#seen(request));
     context.on("requestfinished", (request) => viewer.#open.delete(request));
     context.on("requestfailed", (request) => viewer.#open.delete(request));
@@ -138,6 +154,8 @@ export class Viewer {
   }
 
   async close(): Promise<void> {
+    // Requests that a test answers may be under way.
+    await this.page.unrouteAll({ behavior: "ignoreErrors" });
     await this.context.close();
   }
 }
