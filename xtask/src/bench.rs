@@ -23,7 +23,7 @@ usage: cargo xtask bench NAME [--json] [ARGS...]
   tenants what one subject notices while another attacks
   push   push subscriptions, beside a bare HTTP client
   http   the HTTP side: exports, server-sent events, what viewers cost
-  dashboard  the dashboard in a real Chromium: paint, payload, busy, heap, viewers, topics; --quick
+  dashboard  the dashboard in a real Chromium: paint, payload, seen, busy, heap, viewers, topics; --quick
 
 With --json each figure is one line of JSON. Other arguments go to the benchmark, which has a --help of its own:
 `cargo xtask bench NAME --help`.";
