@@ -2,6 +2,8 @@
 
 use super::nodes::*;
 use crate::world::Client;
+use hub_server::Settings;
+use hub_server::limits::Limits;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -40,7 +42,7 @@ impl Scene {
             (group.lag, group.inflight) == (0, 0)
         })
         .await;
-        assert!(self.nodes[0].bus().topic("dlq.t").is_none(), "nothing has failed");
+        assert!(!self.nodes[0].bus().topics().iter().any(|topic| &**topic == "dlq.t"), "nothing has failed");
     }
 }
 
@@ -53,7 +55,7 @@ fn ids(events: &[Value]) -> Vec<Value> {
 async fn comes_back(from: usize, to: usize) {
     let scene = Scene::new().await;
     let (mut client, answer) = scene.member(from, &[]).await;
-    assert_eq!(answer.get("held"), None, "it named nothing");
+    assert_eq!(answer["held"], json!([]), "it named nothing");
     scene.nodes[0].publish("t", 1..=4).await;
     let mut events = Vec::new();
     for _ in 0..4 {
@@ -158,10 +160,8 @@ async fn a_client_whose_hub_dies_goes_on_through_another() {
 #[tokio::test]
 async fn a_client_that_comes_back_too_late_has_lost_its_leases() {
     let cluster = Cluster::new();
-    let settings = hub_server::Settings {
-        limits: hub_server::Limits { reconnect_grace: 0, ..Default::default() },
-        ..Default::default()
-    };
+    let settings =
+        Settings { limits: Limits { reconnect_grace: 0, ..Default::default() }, ..Default::default() };
     let owner = cluster.node_with(settings.clone(), watchful()).await;
     let edge = cluster.node_with(settings, watchful()).await;
     owner.owns("g").await;
