@@ -7,7 +7,8 @@ use anyhow::{Result, bail, ensure};
 
 use crate::args::{Args, UsageError};
 use crate::browser;
-use crate::dashboard;
+use crate::dashboard::WEB;
+use crate::npm::Project;
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -55,10 +56,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// Builds the hub as users run it, and looks at it in a browser.
 fn of_dashboard(workspace: &Workspace, words: impl Iterator<Item = String>) -> Result<ExitCode> {
-    if let Some(why) = dashboard::missing() {
+    if let Some(why) = Project::missing() {
         bail!("the benchmark of the dashboard needs Node: {why}");
     }
-    ensure!(dashboard::install(workspace)?, "the packages of {} could not be installed", dashboard::HOME);
+    ensure!(WEB.install(workspace)?.is_none(), "the packages of {} could not be installed", WEB.home);
     ensure!(
         process::succeeds(&mut workspace.cargo(["build", "--release", "-p", "event-hub"]))?,
         "the hub did not build"

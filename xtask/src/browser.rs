@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::counts;
-use crate::dashboard;
+use crate::dashboard::WEB;
 use crate::process::{self, Stream};
 use crate::steps::Report;
 use crate::testbed::{CHROMIUM, MONGO};
@@ -19,13 +19,10 @@ const SUFFIX: &str = ".test.ts";
 
 /// Runs the tests of these names, or all; `screenshots` are for the documentation. What fails leaves a picture below the build directory.
 pub fn check(workspace: &Workspace, names: &[String], screenshots: bool) -> Result<Report> {
-    if let Some(why) = dashboard::missing() {
-        return Ok(Report::skipped(why));
+    if let Some(report) = WEB.install(workspace)? {
+        return Ok(report);
     }
-    if !dashboard::install(workspace)? {
-        return Ok(Report::failed("the packages of web could not be installed"));
-    }
-    let files = files(&workspace.path(dashboard::HOME).join(TESTS), names)?;
+    let files = files(&workspace.path(WEB.home).join(TESTS), names)?;
     let mut words = vec!["--test", "--test-reporter=spec"];
     words.extend(files.iter().map(String::as_str));
     let mut command = node(workspace, &workspace.target().join("debug/event-hub"), &words)?;
@@ -37,7 +34,7 @@ pub fn check(workspace: &Workspace, names: &[String], screenshots: bool) -> Resu
     println!("    {}", process::shown(&command));
     // Some look at several hubs, which share a database.
     let mut command = MONGO.around(workspace, command)?;
-    command.current_dir(workspace.path(dashboard::HOME));
+    command.current_dir(workspace.path(WEB.home));
     let (success, output) = process::read_along(&mut command, Stream::Stdout)?;
     if !success {
         println!("    pictures of what failed are in {}", pictures.display());
@@ -54,10 +51,10 @@ pub fn node(workspace: &Workspace, program: &Path, words: &[&str]) -> Result<Com
         "--enable-source-maps",
         "--import=./tools/typescript.mjs",
     ];
-    let mut command = dashboard::command(workspace, &[&flags, words].concat());
+    let mut command = WEB.command(workspace, &[&flags, words].concat());
     command.env("EVENT_HUB_PROGRAM", program);
     let mut command = CHROMIUM.around(workspace, command)?;
-    command.current_dir(workspace.path(dashboard::HOME));
+    command.current_dir(workspace.path(WEB.home));
     Ok(command)
 }
 

@@ -1,14 +1,12 @@
 //! The dashboard's sources: types, what they must not contain, unit tests, and that the files in `web/dist` are made of them.
 
-use std::fs;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::args::Args;
 use crate::browser;
-use crate::counts;
-use crate::process::{self, Stream};
+use crate::npm::Project;
 use crate::steps::{Report, Steps};
 use crate::workspace::Workspace;
 
@@ -23,11 +21,7 @@ the hub and runs the tests in a real Chromium.
   --screenshots   the tests also make the pictures of the documentation anew, in docs/images";
 
 /// Where its sources are.
-pub const HOME: &str = "web";
-/// The oldest Node that its tools run on.
-const LEAST_NODE: u32 = 20;
-/// Beside the packages: the lock file that they were installed by.
-const STAMP: &str = "web/node_modules/.installed-by";
+pub const WEB: Project = Project { home: "web" };
 
 /// Runs the command.
 pub fn run(mut args: Args) -> Result<ExitCode> {
@@ -48,60 +42,15 @@ pub fn run(mut args: Args) -> Result<ExitCode> {
 
 /// Runs the checks, or says what is missing.
 pub fn check(workspace: &Workspace) -> Result<Report> {
-    if let Some(why) = missing() {
-        return Ok(Report::skipped(why));
-    }
-    if !install(workspace)? {
-        return Ok(Report::failed(format!("the packages of {HOME} could not be installed")));
-    }
-    for (words, what) in [
-        (&["npm", "run", "--silent", "check"][..], "the types or the lint"),
+    let checks: &[(&[&str], &str)] = &[
+        (&["npm", "run", "--silent", "check"], "the types or the lint"),
         (&["node", "tools/build.mjs", "--check"], "the files in web/dist, or their size,"),
-    ] {
-        let mut command = self::command(workspace, words);
-        println!("    {}", process::shown(&command));
-        if !process::succeeds(&mut command)? {
-            return Ok(Report::failed(format!("{what} did not pass")));
-        }
+    ];
+    if let Some(report) = WEB.install(workspace)? {
+        return Ok(report);
     }
-    let mut tests = command(workspace, &["npm", "test", "--silent"]);
-    println!("    {}", process::shown(&tests));
-    let (success, output) = process::read_along(&mut tests, Stream::Stdout)?;
-    Ok(Report::tests(success, counts::of_node(&output)))
-}
-
-/// Why nothing of the dashboard can be run here.
-pub fn missing() -> Option<String> {
-    for program in ["node", "npm"] {
-        if !process::succeeds_quietly(Command::new(program).arg("--version")) {
-            return Some(format!("{program} is not installed"));
-        }
+    if let Some(report) = WEB.check(workspace, checks)? {
+        return Ok(report);
     }
-    let test = format!("process.exit(Number(process.versions.node.split('.')[0]) < {LEAST_NODE} ? 1 : 0)");
-    let is_new = process::succeeds_quietly(Command::new("node").args(["-e", &test]));
-    (!is_new).then(|| format!("node is older than version {LEAST_NODE}"))
-}
-
-/// Installs the packages of the lock file into `web/node_modules`, unless they are there; true if they are then.
-pub fn install(workspace: &Workspace) -> Result<bool> {
-    let lock = workspace.read(&format!("{HOME}/package-lock.json"))?;
-    if workspace.has(STAMP) && workspace.read(STAMP)? == lock {
-        return Ok(true);
-    }
-    let mut npm =
-        command(workspace, &["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
-    println!("    {}", process::shown(&npm));
-    if !process::succeeds(&mut npm)? {
-        return Ok(false);
-    }
-    fs::write(workspace.path(STAMP), lock).with_context(|| format!("cannot write {STAMP}"))?;
-    Ok(true)
-}
-
-/// A command in the dashboard's directory.
-pub fn command(workspace: &Workspace, words: &[&str]) -> Command {
-    let (program, arguments) = words.split_first().map_or(("true", &[][..]), |(first, rest)| (*first, rest));
-    let mut command = workspace.command(program);
-    command.args(arguments).current_dir(workspace.path(HOME));
-    command
+    WEB.test(WEB.command(workspace, &["npm", "test", "--silent"]))
 }

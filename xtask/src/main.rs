@@ -15,8 +15,10 @@ mod dashboard;
 mod deny;
 mod fuzz;
 mod layering;
+mod npm;
 mod process;
 mod rust_tests;
+mod sdk;
 mod sim;
 mod steps;
 mod test;
@@ -35,6 +37,7 @@ usage: cargo xtask COMMAND [OPTIONS]
   crash      a hub that is killed under load, any number of times
   clients    clients that are not ours, under Node
   dashboard  the dashboard's checks, and its tests in a browser
+  sdk        the TypeScript SDK's checks, and its tests with a hub
   bench      a benchmark
   fuzz       the fuzz targets
 
@@ -50,6 +53,7 @@ fn command(name: &str) -> Option<Command> {
         "crash" => Some((crash::USAGE, crash::run)),
         "clients" => Some((clients::USAGE, clients::run)),
         "dashboard" => Some((dashboard::USAGE, dashboard::run)),
+        "sdk" => Some((sdk::USAGE, sdk::run)),
         "bench" => Some((bench::USAGE, bench::run)),
         "fuzz" => Some((fuzz::USAGE, fuzz::run)),
         _ => None,

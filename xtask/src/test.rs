@@ -15,6 +15,7 @@ use crate::fuzz;
 use crate::layering;
 use crate::process::{self, Stream};
 use crate::rust_tests::RustTests;
+use crate::sdk;
 use crate::sim;
 use crate::steps::{Report, Steps};
 use crate::testbed::{self, CHROMIUM, MONGO, POSTGRES, PROMETHEUS, SCHEMATHESIS};
@@ -26,11 +27,11 @@ usage: cargo xtask test [--quick | --full]
 
 Runs every check: format, layering, clippy (also of the fuzz targets), cargo-deny, tests (with a MongoDB and a
 PostgreSQL of their own), doctests, docs, the example, a client that is not ours (under Node), the dashboard (its sources,
-and in a real Chromium), the simulator. A check that fails does not stop the others. The last line says how many checks and
+and in a real Chromium), the TypeScript SDK (with a hub in memory and a real one), the simulator. A check that fails does not stop the others. The last line says how many checks and
 tests passed and failed; the exit code is zero only if none failed.
 
   --quick   a short simulation (200 seeds), no building of cargo-deny, no packages of npm or pip, no tests that
-            need MongoDB, PostgreSQL, Prometheus, Schemathesis or Chromium, nothing of the dashboard
+            need MongoDB, PostgreSQL, Prometheus, Schemathesis or Chromium, nothing of the dashboard or the SDK
   --full    a long simulation (20,000 seeds; without a flag 2,000), a hub that is killed 200 times (otherwise 5),
             10,000 rounds of power losses and failing disks (otherwise 300), and 10 of every way in which hubs on MongoDB
             can fail (otherwise 1 to 4); drainers that are killed 100 times (otherwise 4), and a million rows in each database
@@ -38,7 +39,7 @@ tests passed and failed; the exit code is zero only if none failed.
 
 Builds go to CARGO_TARGET_DIR, or to a cache outside the clone: $EVENT_HUB_CACHE, or $XDG_CACHE_HOME/event-hub, or
 ~/.cache/event-hub. MongoDB, PostgreSQL and Chromium are the machine's own, or are gotten into that cache (130 MB, 23 MB and
-125 MB, once), and so are the databases' drivers for Python and Node; the dashboard's packages go to web/node_modules. Tests run under cargo-nextest if it is installed.";
+125 MB, once), and so are the databases' drivers for Python and Node; the packages of the dashboard and the SDK go to their node_modules. Tests run under cargo-nextest if it is installed.";
 
 /// Random power losses of the embedded store, and as many rounds of a failing disk, with `--full`.
 const POWER_ROUNDS: u64 = 10_000;
@@ -143,6 +144,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
             let chromium = CHROMIUM.get(&workspace)?;
             if chromium.holds() { browser::check(&workspace, &[], false) } else { Ok(chromium) }
         }),
+    });
+    steps.run("sdk", || match effort {
+        Effort::Quick => Ok(Report::skipped("--quick installs no npm packages")),
+        _ => sdk::check(&workspace),
+    });
+    steps.run("sdk-hub", || match effort {
+        Effort::Quick => Ok(Report::skipped("--quick installs no npm packages")),
+        _ => unless_broken(&|| sdk::with_hub(&workspace)),
     });
     steps.run("sim", || unless_broken(&|| simulator(&workspace, effort)));
     Ok(steps.finish())

@@ -8,6 +8,7 @@ use hub_proto::EventId;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 /// What a subscription is called on its connection: the pair of `topic` and `group` as they were subscribed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +56,12 @@ pub struct SubscribeOptions {
     pub max_in_flight: Option<u32>,
     /// The time to settle an event.
     pub ack_timeout: Option<Duration>,
+    /// Of a group: the member, by an id that nobody can guess. One that loses its connection keeps its leases for a while (10 s by default), and
+    /// goes on with them when it subscribes again, with the same id and what it still [holds](Self::held).
+    pub member: Option<Uuid>,
+    /// What a member that comes back still works on. It keeps the leases of these events, as far as
+    /// [`Deliveries::resumed`](crate::connection::Deliveries::resumed) names them; it gives back the others.
+    pub held: Vec<EventId>,
     /// What happens when the program does not take events as fast as they come; of this side only, and only without a
     /// group.
     pub when_full: WhenFull,
@@ -149,6 +156,8 @@ impl Serialize for SubscribeOptions {
         entry(&mut map, "maxInFlight", self.max_in_flight)?;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         entry(&mut map, "ackTimeoutMs", self.ack_timeout.map(millis))?;
+        entry(&mut map, "member", self.member)?;
+        entry(&mut map, "held", (!self.held.is_empty()).then_some(&self.held))?;
         map.end()
     }
 }
@@ -216,6 +225,8 @@ mod tests {
             batch_size: Some(10),
             max_in_flight: Some(20),
             ack_timeout: Some(Duration::from_secs(5)),
+            member: Some(Uuid::from_bytes([9; 16])),
+            held: vec![EventId::from_bytes([7; 16])],
             when_full: WhenFull::Wait,
         };
         assert_eq!(
@@ -224,7 +235,9 @@ mod tests {
                 "from": "afterSeq", "afterSeq": 7, "topics": ["a", "b"],
                 "filter": {"tags": ["red"], "key": "k", "headers": {"h": "v"}},
                 "ordering": "key", "coalesce": true, "maxAttempts": 3, "batch": true, "batchSize": 10,
-                "maxInFlight": 20, "ackTimeoutMs": 5000
+                "maxInFlight": 20, "ackTimeoutMs": 5000,
+                "member": "09090909-0909-0909-0909-090909090909",
+                "held": ["07070707-0707-0707-0707-070707070707"]
             })
         );
         assert_eq!(serde_json::to_value(SubscribeOptions::default()).unwrap(), json!({}));

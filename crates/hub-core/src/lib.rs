@@ -23,6 +23,7 @@ mod cleaner;
 mod cleaning_time;
 mod clock;
 mod cluster;
+mod coalesce;
 mod committer;
 mod config;
 mod dead_letter;

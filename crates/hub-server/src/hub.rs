@@ -5,8 +5,7 @@ use crate::auth::revoked::{Revocations, revoked};
 use crate::auth::tickets::Tickets;
 use crate::auth::{Authenticator, ClusterKey, Identity, Rejected, Revoked};
 use crate::connections::Connections;
-use crate::edge::Edge;
-use crate::gateway::Room;
+use crate::edge::{DetachedMembers, Edge};
 use crate::http::Sampler;
 use crate::jobs::Jobs;
 use crate::limits::{Attempt, Buckets, FailedAuth, Live};
@@ -64,7 +63,7 @@ struct Inner {
     failed_auth: FailedAuth,
     tickets: Tickets,
     edge: Edge,
-    room: Room,
+    detached_members: DetachedMembers,
     outboxes: Outboxes,
     jobs: Jobs,
     audit: Audit,
@@ -176,7 +175,7 @@ impl HubBuilder {
                 failed_auth: FailedAuth::default(),
                 tickets: Tickets::default(),
                 edge: Edge::new(self.cluster_key, self.cluster_roots, self.cluster_certificate),
-                room: Room::default(),
+                detached_members: DetachedMembers::default(),
                 outboxes,
                 jobs: Jobs::default(),
                 audit: self.audit,
@@ -453,9 +452,9 @@ impl Hub {
         &self.inner.edge
     }
 
-    /// Where members of other hubs wait that have lost their connection.
-    pub(crate) fn room(&self) -> &Room {
-        &self.inner.room
+    /// Members that wait for their client, or its hub, to come back.
+    pub(crate) fn detached_members(&self) -> &DetachedMembers {
+        &self.inner.detached_members
     }
 
     /// The outboxes that are drained here.

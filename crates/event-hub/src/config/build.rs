@@ -392,6 +392,7 @@ fn limits(found: &Found, loopback: bool) -> Limits {
     found.take("limits.idle_timeout", &mut limits.idle_timeout);
     found.take("limits.body_timeout", &mut limits.body_timeout);
     found.take("limits.expiry_grace", &mut limits.expiry_grace);
+    found.take("limits.reconnect_grace", &mut limits.reconnect_grace);
     limits
 }
 

@@ -322,6 +322,12 @@ pub const SETTINGS: &[Setting] = &[
         "30s",
         "so long acks are taken after a token has expired",
     ),
+    set(
+        "limits.reconnect_grace",
+        Kind::Time(0, HOUR),
+        "10s",
+        "how long a consumer that lost its connection keeps its leases, at most its time to ack",
+    ),
     set("limits.max_payload", Kind::Size(KIB, 15 * MIB), "1MiB", "the largest payload").fixed(),
     set("limits.max_topics", Kind::Count(1, 10_000_000), "100000", "topics in all").fixed(),
     set("limits.max_groups", Kind::Count(1, 100_000_000), "100000", "groups over all topics").fixed(),

@@ -67,6 +67,16 @@ pub struct Identity {
     pub exp: Option<u64>,
 }
 
+/// What became of events that were given back.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Returned {
+    /// How many went back to the group.
+    pub returned: usize,
+    /// Those that were not in hand.
+    #[serde(default)]
+    pub unknown: Vec<EventId>,
+}
+
 /// What became of several acks.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Acked {

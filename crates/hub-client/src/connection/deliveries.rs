@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
+use hub_proto::EventId;
 
 use super::later::Goodbye;
 use super::queue::{Arrival, Queue};
@@ -17,6 +18,7 @@ use crate::{Name, Result};
 pub struct Deliveries {
     pub(super) queue: Arc<Queue>,
     pub(super) connection: Connection,
+    pub(super) resumed: Vec<EventId>,
     /// Whether the hub has to be told when this is dropped.
     pub(super) aloud: bool,
     /// Whether a stream has said how it ended.
@@ -32,6 +34,12 @@ impl Deliveries {
     /// The connection that it is on.
     pub fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// What a [member](crate::SubscribeOptions::member) that has come back goes on holding, of what it
+    /// [named](crate::SubscribeOptions::held). The leases of the others were lost.
+    pub fn resumed(&self) -> &[EventId] {
+        &self.resumed
     }
 
     /// The next event.

@@ -17,7 +17,7 @@ mod socket;
 mod task;
 mod waiting;
 
-pub use answer::{Acked, Answer, Answering, Identity};
+pub use answer::{Acked, Answer, Answering, Identity, Returned};
 pub use closed::Closed;
 pub use deliveries::Deliveries;
 pub use queue::{Arrival, Delivered};
@@ -25,7 +25,7 @@ pub use queue::{Arrival, Delivered};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use hub_proto::NewEvent;
+use hub_proto::{EventId, NewEvent};
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
@@ -41,6 +41,12 @@ use waiting::Waiter;
 
 /// The feature of hubs that [`Connection::publish_in_order`] needs.
 pub const ORDERED: &str = "ordered";
+/// The feature of hubs that [`Connection::ping`] needs.
+pub const PING: &str = "ping";
+/// The feature of hubs that [`Connection::give_back`] needs.
+pub const RETURN: &str = "return";
+/// The feature of hubs that keep the leases of a [member](crate::SubscribeOptions::member) that loses its connection.
+pub const MEMBER: &str = "member";
 
 /// Commands that wait for the task.
 const COMMANDS: usize = 1024;
@@ -82,6 +88,13 @@ struct Inner {
     notices: broadcast::Sender<Error>,
     /// What the hub said with its answer to AUTH that it has.
     features: RwLock<Vec<String>>,
+}
+
+/// The part of the answer to SUBSCRIBE that says what a member that has come back goes on holding.
+#[derive(Deserialize)]
+struct Resumed {
+    #[serde(default)]
+    held: Vec<EventId>,
 }
 
 /// The part of the answer to AUTH that says what the hub has. Older hubs say nothing.
@@ -153,6 +166,30 @@ impl Connection {
         self.inner.features.read().iter().any(|feature| feature == name)
     }
 
+    /// Asks the hub for a sign of life, which costs nothing of any rate; answers its clock, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// `Unsupported` if the hub does not have [`PING`], what it refused, or the end of the connection.
+    pub async fn ping(&self) -> Result<u64> {
+        #[derive(Deserialize)]
+        struct Pong {
+            ts: u64,
+        }
+        self.needs(PING)?;
+        let corr = self.corr();
+        let answer = self.ask(Outgoing::new("PING", Some(corr)).done(), corr, None).await?.await?;
+        Ok(answer.read::<Pong>()?.ts)
+    }
+
+    /// Refuses what a hub of another version would not understand.
+    pub(crate) fn needs(&self, feature: &'static str) -> Result<()> {
+        if self.has_feature(feature) {
+            return Ok(());
+        }
+        let text = format!("the hub does not have the feature \"{feature}\"; update the hub");
+        Err(Error::new(ErrorKind::Unsupported, text))
+    }
+
     /// Publishes an event, and waits until it is safe.
     ///
     /// # Errors
@@ -220,8 +257,9 @@ impl Connection {
         let queue = Arc::new(Queue::new(name, &options));
         let (give, take) = oneshot::channel();
         self.command(frame.done(), corr, Waiter::Subscribes(queue.clone(), give), None).await?;
-        Answering { answer: take, ended: self.inner.ended.clone() }.await?;
-        Ok(Deliveries { queue, connection: self.clone(), aloud: true, told: false })
+        let answer = Answering { answer: take, ended: self.inner.ended.clone() }.await?;
+        let Resumed { held } = answer.read()?;
+        Ok(Deliveries { queue, connection: self.clone(), resumed: held, aloud: true, told: false })
     }
 
     /// Sends any request, made of its `op` and an object with its other members, and waits for the answer. `corr` is

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hub_proto::EventId;
 use serde::Deserialize;
 
-use super::{Acked, Connection, Outgoing};
+use super::{Acked, Connection, Outgoing, Returned};
 use crate::{Name, Result};
 
 impl Connection {
@@ -50,6 +50,19 @@ impl Connection {
         }
         let text = frame.maybe("attempt", attempt).maybe("delay_ms", delay.map(millis)).done();
         self.ask(text, corr, None).await?.await.map(drop)
+    }
+
+    /// Gives events back (at most 10,000) without a failure, because a dependency is down or the program stops. They come again after
+    /// `delay`, here or elsewhere.
+    ///
+    /// # Errors
+    /// `Unsupported` if the hub does not have [`RETURN`](super::RETURN), what it refused, or the end of the connection.
+    pub async fn give_back(&self, name: &Name, ids: &[EventId], delay: Duration) -> Result<Returned> {
+        self.needs(super::RETURN)?;
+        let corr = self.corr();
+        let frame = Outgoing::new("RETURN", Some(corr)).name(name).value("ids", &ids)?;
+        let text = frame.maybe("delay_ms", Some(millis(delay))).done();
+        self.ask(text, corr, None).await?.await?.read()
     }
 
     /// Puts the deadline of an event off, to so long from now; answers the time that is left.

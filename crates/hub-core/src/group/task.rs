@@ -3,11 +3,10 @@
 use super::dispatch::Burial;
 use super::{FETCH, Group, Inner};
 use crate::Millis;
-use crate::store::{ReadLimit, StoreError, newest_of_each};
+use crate::store::{ReadLimit, StoreError};
 use crate::topic::TailRead;
-use crate::{dead_letter, derived};
+use crate::{coalesce, dead_letter, derived};
 use futures_core::future::BoxFuture;
-use hub_proto::{Event, Key};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -157,7 +156,10 @@ impl Group {
         }
         // Nothing above `after`: it is all holes, up to the end as it was before the read.
         let upto = block.back().map_or(known_last, |event| event.seq());
-        if coalesce && let Err(error) = self.drop_overtaken(&mut block).await {
+        if coalesce
+            && let Err(error) =
+                coalesce::drop_overtaken(&*self.engine.store, &self.topic.name, &mut block).await
+        {
             return self.heard("a look at the newest of each key", Some(&error));
         }
         self.heard("a read", None);
@@ -168,24 +170,6 @@ impl Group {
             inner.ahead = block;
             inner.ahead_upto = upto;
         }
-    }
-
-    /// Leaves out what a newer event of the same key has overtaken.
-    async fn drop_overtaken(&self, block: &mut VecDeque<Arc<Event>>) -> Result<(), StoreError> {
-        let keyed = |event: &&Arc<Event>| event.audience().is_none();
-        let mut keys: Vec<Key> =
-            block.iter().filter(keyed).filter_map(|event| event.key().cloned()).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        let newest = newest_of_each(&*self.engine.store, &self.topic.name, &keys).await?;
-        block.retain(|event| {
-            let Some(key) = event.key().filter(|_| event.audience().is_none()) else { return true };
-            let at = keys.binary_search(key).ok();
-            // Where the newest record of a key is damaged, no event of the key is known to be overtaken: all are delivered.
-            let newest = at.and_then(|at| newest[at].as_ref().ok()?.as_ref());
-            newest.is_none_or(|newest| newest.seq() <= event.seq())
-        });
-        Ok(())
     }
 
     /// Fetches redeliveries; those that were cleaned away, or overtaken in a coalescing group, are settled.
@@ -199,7 +183,10 @@ impl Group {
         let upto = events.last().map_or(u64::MAX, |event| event.seq());
         let mut events = VecDeque::from(events);
         let coalesce = self.inner.lock().disp.rules().coalesce;
-        if coalesce && let Err(error) = self.drop_overtaken(&mut events).await {
+        if coalesce
+            && let Err(error) =
+                coalesce::drop_overtaken(&*self.engine.store, &self.topic.name, &mut events).await
+        {
             return self.heard("a look at the newest of each key", Some(&error));
         }
         self.heard("a read", None);

@@ -9,7 +9,7 @@ use crate::group::dispatch::Lease;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use hub_proto::{Error, Event, EventId, Result, TopicName, limits};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -43,6 +43,7 @@ enum Word {
     Ack,
     Nack(Option<Millis>, String),
     Extend(Millis),
+    GiveBack(Millis),
     Unsent,
 }
 
@@ -193,6 +194,7 @@ impl ById {
             None | Some(Word::Ack) => Ok(()),
             Some(Word::Nack(delay, reason)) => self.nack(id, None, delay, &reason),
             Some(Word::Extend(extend_ms)) => self.extend(id, None, extend_ms).map(drop),
+            Some(Word::GiveBack(delay)) => self.give_back(id, None, delay),
             Some(Word::Unsent) => self.unsent(id, None),
         };
     }
@@ -318,6 +320,31 @@ impl ById {
             return Ok(());
         }
         self.settle(id, attempt, |held| held.group.nack(held.lease, delay, reason))
+    }
+
+    /// Gives the event `id` back without a failure; it returns after `delay`. See [`Delivery::return_after`].
+    pub fn give_back(&mut self, id: EventId, attempt: Option<u32>, delay: Millis) -> Result<()> {
+        check_delay("delay_ms", delay)?;
+        if self.is_early(id, attempt, || Word::GiveBack(delay)) {
+            return Ok(());
+        }
+        self.settle(id, attempt, |held| held.group.return_after(held.lease, delay))
+    }
+
+    /// Gives everything back that the consumer has in hand, but for these events. A consumer that was cut off says so what it still
+    /// works on.
+    pub fn keep_only(&mut self, ids: &HashSet<EventId>) {
+        self.in_hand.retain(|_, held| held.group.is_held(held.lease));
+        let here = self.in_hand.iter().map(|(&id, held)| held.as_held(id));
+        let brought = self.brought.values().filter(|brought| brought.is_held());
+        let here = here.chain(brought.map(|brought| brought.held.clone()));
+        let mut dropped: Vec<Held> = here.filter(|held| !ids.contains(&held.id)).collect();
+        // Other members get the events in their order.
+        dropped.sort_unstable_by_key(|held| held.seq);
+        for held in dropped {
+            // A lease that has ended meanwhile needs no return.
+            let _ = self.give_back(held.id, None, 0);
+        }
     }
 
     /// Puts the deadline of the event `id` off; see [`Delivery::extend`].

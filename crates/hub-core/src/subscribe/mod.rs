@@ -11,6 +11,7 @@ pub use by_id::{ById, Handed};
 pub use handler::Running;
 pub(crate) use structure::{Doomed, delete, delete_groups_of};
 pub use subscription::Subscription;
+use watch::Wants;
 pub use watch::{Watch, Watched};
 
 use crate::Millis;
@@ -34,6 +35,7 @@ pub struct Subscribe {
     target: Target,
     from: Position,
     filter: Option<Filter>,
+    coalesce: Option<bool>,
     max_bytes: usize,
     subject: Option<Arc<str>>,
     own_groups: bool,
@@ -102,6 +104,7 @@ impl Subscribe {
             target,
             from: Position::Latest,
             filter: None,
+            coalesce: None,
             max_bytes,
             subject: None,
             own_groups: false,
@@ -132,6 +135,13 @@ impl Subscribe {
         self
     }
 
+    /// Skips what a newer event of the same key has overtaken. Without a group, [`from`](Self::from) the beginning, that is the newest
+    /// state of every key, then live.
+    pub fn coalesce(mut self, coalesce: bool) -> Self {
+        self.coalesce = Some(coalesce);
+        self
+    }
+
     /// The most bytes of events that wait for this subscriber; [`Config::member_bytes`](crate::Config) unless set.
     pub fn max_bytes(mut self, max_bytes: usize) -> Self {
         self.max_bytes = max_bytes;
@@ -143,7 +153,8 @@ impl Subscribe {
         let config = &self.engine.config;
         let (ack_timeout, max_bytes) = (config.ack_timeout, self.max_bytes);
         let member = MemberOptions { ack_timeout, max_bytes, ..MemberOptions::default() };
-        let request = GroupRequest { filter: self.filter, ..GroupRequest::default() };
+        let request =
+            GroupRequest { filter: self.filter, coalesce: self.coalesce, ..GroupRequest::default() };
         SubscribeGroup {
             engine: self.engine,
             target: self.target,
@@ -173,8 +184,9 @@ impl Subscribe {
     /// # bus.stop().await }
     /// ```
     pub async fn watch(self) -> Result<Watch> {
-        let filter = self.filter.unwrap_or_default();
-        Watch::open(self.engine, self.target.check()?, self.from, filter, self.max_bytes).await
+        let wants =
+            Wants { filter: self.filter.unwrap_or_default(), coalesce: self.coalesce.unwrap_or_default() };
+        Watch::open(self.engine, self.target.check()?, self.from, wants, self.max_bytes).await
     }
 }
 

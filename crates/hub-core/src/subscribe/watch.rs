@@ -1,6 +1,8 @@
-//! Following topics without a group: nothing is stored, nothing is acked, and who cannot keep up is told what it missed.
+//! Following topics without a group: nothing is stored, nothing is acked, and a reader that cannot keep up is told what it
+//! missed, unless it coalesces: then it reads on, and gets the newest event of each key.
 
 use super::Checked;
+use crate::coalesce::{drop_overtaken, drop_overtaken_within};
 use crate::engine::{Engine, stopped};
 use crate::fan::{Cover, Observer};
 use crate::group::options::Filter;
@@ -32,9 +34,17 @@ pub struct Watch {
     /// Feeds that may have something.
     ready: VecDeque<usize>,
     queue: VecDeque<Watched>,
-    filter: Filter,
+    wants: Wants,
     signal: Arc<Signal>,
     block: ReadLimit,
+}
+
+/// Which events a watcher wants.
+#[derive(Debug, Default)]
+pub(crate) struct Wants {
+    pub filter: Filter,
+    /// Only the newest of each key, and never [`Watched::Lagged`].
+    pub coalesce: bool,
 }
 
 /// What a watcher gets.
@@ -81,7 +91,7 @@ impl Watch {
         engine: Arc<Engine>,
         target: Checked,
         from: Position,
-        filter: Filter,
+        wants: Wants,
         max_bytes: usize,
     ) -> Result<Self> {
         engine.check_running()?;
@@ -106,7 +116,7 @@ impl Watch {
             vacant: Vec::new(),
             ready: VecDeque::new(),
             queue: VecDeque::new(),
-            filter,
+            wants,
             signal,
             block: ReadLimit { bytes: BLOCK.bytes.min(max_bytes), ..BLOCK },
         };
@@ -189,7 +199,7 @@ impl Watch {
             return Ok(false);
         }
         let last = feed.topic.last();
-        let mut block = VecDeque::new();
+        let (mut block, mut behind) = (VecDeque::new(), false);
         let waiter = || Some(Waiter::Watch(Arc::downgrade(&feed.wake)));
         match feed.topic.read(feed.pos, self.block, &mut block, waiter) {
             TailRead::CaughtUp => {
@@ -197,7 +207,9 @@ impl Watch {
                 return Ok(false);
             }
             TailRead::Some => feed.live = true,
-            TailRead::Behind if feed.live && last.saturating_sub(feed.pos) > MAX_BEHIND => {
+            TailRead::Behind
+                if feed.live && !self.wants.coalesce && last.saturating_sub(feed.pos) > MAX_BEHIND =>
+            {
                 let missed = last.saturating_sub(feed.pos);
                 feed.pos = last;
                 self.queue.push_back(Watched::Lagged { topic: feed.topic.name.clone(), missed });
@@ -206,11 +218,23 @@ impl Watch {
             TailRead::Behind => {
                 let read = self.engine.store.read(&feed.topic.name, feed.pos, self.block).await;
                 block = read.map_err(refused)?.into();
+                behind = true;
             }
         }
-        feed.pos = block.back().map_or(last, |event| event.seq());
-        let wanted =
-            block.into_iter().filter(|event| event.audience().is_none() && self.filter.matches(event));
+        let upto = block.back().map_or(last, |event| event.seq());
+        if self.wants.coalesce {
+            match behind {
+                true => {
+                    let store = &*self.engine.store;
+                    drop_overtaken(store, &feed.topic.name, &mut block).await.map_err(refused)?;
+                }
+                // In what is kept in memory little is overtaken: not worth a question to the store.
+                false => drop_overtaken_within(&mut block),
+            }
+        }
+        feed.pos = upto;
+        let filter = &self.wants.filter;
+        let wanted = block.into_iter().filter(|event| event.audience().is_none() && filter.matches(event));
         self.queue.extend(wanted.map(Watched::Event));
         Ok(true)
     }

@@ -4,8 +4,9 @@ use crate::acl::{Action, Policy, Target};
 use crate::gateway::Name;
 use hub_client::{SubscribeOptions, SubscribeRequest};
 use hub_core::{Bus, Filter, GroupRequest, Luggage, Millis, Ordering, Position, SubscribeGroup};
-use hub_proto::{Code, Error, Result, TopicName, shown};
+use hub_proto::{Code, Error, EventId, Result, TopicName, shown};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -27,9 +28,17 @@ pub(crate) struct Ask {
     pub subject: Option<String>,
     /// Groups of other subjects are refused.
     pub own_groups: bool,
+    /// The member's id, if its client can resume it.
+    pub client_member: Option<Uuid>,
 }
 
 impl Ask {
+    /// Whether a member that asked for `other` can go on as one that asks for this. Where a new group starts does not matter to it.
+    pub fn has_terms_of(&self, other: &Self) -> bool {
+        let terms = |ask: &'_ Self| (ask.max_in_flight, ask.ack_timeout, ask.own_groups);
+        terms(self) == terms(other) && self.topics == other.topics && self.options == other.options
+    }
+
     /// To this hub's own bus.
     pub fn here(&self, bus: &Bus) -> SubscribeGroup {
         let subscribe = match &self.topics {
@@ -50,7 +59,14 @@ impl Ask {
     }
 
     /// To another hub, with what fits into the frame of what the user has; the rest is brought before.
-    pub fn there(&self, member: Uuid, luggage: &Luggage, paused: bool) -> SubscribeRequest {
+    /// `resumed`, on a member's first time, is what its client still works on.
+    pub fn there(
+        &self,
+        member: Uuid,
+        luggage: &Luggage,
+        paused: bool,
+        resumed: Option<&HashSet<EventId>>,
+    ) -> SubscribeRequest {
         let GroupRequest { filter, ordering, coalesce, max_attempts } = &self.options;
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let options = SubscribeOptions {
@@ -75,6 +91,14 @@ impl Ask {
             None => request,
         };
         let request = if self.own_groups { request.with("own_groups", true) } else { request };
+        let request = match self.client_member {
+            Some(client_member) => request.with("client_member", client_member.to_string()),
+            None => request,
+        };
+        let request = match resumed {
+            Some(held) => request.with("resumed", json!(held)),
+            None => request,
+        };
         request.with("held", events(&luggage.held)).with("settled", events(&luggage.settled))
     }
 
@@ -114,7 +138,7 @@ pub(super) fn position(position: Position) -> hub_client::Position {
 }
 
 /// Events as hubs tell each other of them.
-pub(super) fn events(held: &[hub_core::Held]) -> Value {
+pub(crate) fn events(held: &[hub_core::Held]) -> Value {
     let event = |held: &hub_core::Held| {
         let hub_core::Held { topic, id, seq, attempt, epoch, left } = held;
         let mut event = json!({"topic": topic.as_str(), "id": id, "seq": seq, "attempt": attempt});

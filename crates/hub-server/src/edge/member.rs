@@ -1,6 +1,7 @@
 //! One member of a group, whichever hub serves it.
 
-use super::find::Opened;
+use super::detached::{Arriving, Detachment, MemberAttachment, MemberKey, Recall};
+use super::find::{FirstTime, Joining, Opened, OpenedThere, join_here};
 use super::hand::Hand;
 use super::link::Trouble;
 use super::moving::{Moving, Word};
@@ -9,11 +10,11 @@ use super::settled::{SaveMarks, Settled};
 use super::{Ask, Counted};
 use crate::Hub;
 use crate::acl::Policy;
-use crate::gateway::Seat;
 use futures_util::future::BoxFuture;
 use hub_core::store::HubId;
 use hub_core::{ById, Event, Held, Millis};
 use hub_proto::{Code, Error, EventId, Result, TopicName, limits};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -36,8 +37,8 @@ pub(crate) struct Member {
     place: Place,
     /// What it needs to go elsewhere; `None` on a hub that is alone, and for members of other hubs.
     roving: Option<Box<Roving>>,
-    /// Of another hub's member: how it is found when its connection was lost.
-    seat: Option<Seat>,
+    /// Of one that is served here and can be found when its connection was lost.
+    attachment: Option<MemberAttachment>,
     /// Of one that is served here: which of its acks are saved.
     marks: SaveMarks,
 }
@@ -63,6 +64,18 @@ pub(super) struct Roving {
     pub counted: Counted,
     /// The user wants nothing for now.
     pub resting: bool,
+    /// Tells the session to release the member.
+    pub recall: Arc<Recall>,
+}
+
+/// How a client opens a member.
+pub(crate) struct Opener {
+    /// Says whether a list of topics may be replaced.
+    pub policy: Policy,
+    /// What the client still works on, of a member that it resumes.
+    pub held: Option<Arc<HashSet<EventId>>>,
+    /// Tells the session to release the member.
+    pub recall: Arc<Recall>,
 }
 
 /// An event for the user.
@@ -84,21 +97,24 @@ pub(crate) enum Extended {
 }
 
 impl Member {
-    /// Joins a group, wherever it is served. `policy` says whether a list of topics may be replaced.
-    pub async fn open(hub: Hub, ask: Ask, policy: Policy) -> Result<Self> {
+    /// Joins a group, wherever it is served.
+    pub async fn open(hub: Hub, ask: Ask, opener: Opener) -> Result<Self> {
+        let Opener { policy, held, recall } = opener;
+        let (id, ask) = (Uuid::now_v7(), Arc::new(ask));
         let Some(me) = hub.bus().hub().map(|hub| hub.id) else {
             if let Some(stored) = hub.bus().subscription(&ask.name.topic, &ask.group) {
                 ask.may_replace(&stored.topics, &policy)?;
             }
-            let feed = ask.here(hub.bus()).open_by_id().await?;
-            return Ok(Self::here(feed));
+            let arriving = Arriving::of_client(&ask, id, true, recall);
+            let joining = Joining { ask: &ask, arriving, luggage: None, resumed: held.as_deref() };
+            let (feed, attachment) = join_here(&hub, joining).await?;
+            return Ok(Self::of_session(feed, attachment));
         };
         let counted = hub.edge().count(&ask.group);
-        let ask = Arc::new(ask);
-        let settled = Settled::default();
-        let (id, looked) = (Uuid::now_v7(), Instant::now());
-        let mut roving = Box::new(Roving { hub, me, id, ask, settled, looked, counted, resting: false });
-        let mut moving = Moving::new(&roving, Hand::default(), None, Some(policy));
+        let (settled, looked) = (Settled::default(), Instant::now());
+        let mut roving =
+            Box::new(Roving { hub, me, id, ask, settled, looked, counted, resting: false, recall });
+        let mut moving = Moving::new(&roving, Hand::default(), None, Some(FirstTime { policy, held }));
         let opening = std::future::poll_fn(|context| moving.poll(&mut roving, context));
         let opened = tokio::time::timeout(PATIENCE, opening).await;
         let opened = opened.map_err(|_| moving.gave_up())??;
@@ -108,17 +124,25 @@ impl Member {
     }
 
     /// One that stays: of a hub that is alone, or of another hub, which looks for the next owner itself.
-    pub fn here(feed: ById) -> Self {
-        Self::new(Place::Here(Box::new(feed)), None, None)
+    pub fn of_session(feed: Box<ById>, attachment: Option<MemberAttachment>) -> Self {
+        Self::new(Place::Here(feed), None, attachment)
     }
 
-    /// One of another hub, which can come back to it after its connection was lost.
-    pub fn of_hub(feed: Box<ById>, seat: Seat) -> Self {
-        Self::new(Place::Here(feed), None, Some(seat))
+    fn new(place: Place, roving: Option<Box<Roving>>, attachment: Option<MemberAttachment>) -> Self {
+        Self { place, roving, attachment, marks: SaveMarks::default() }
     }
 
-    fn new(place: Place, roving: Option<Box<Roving>>, seat: Option<Seat>) -> Self {
-        Self { place, roving, seat, marks: SaveMarks::default() }
+    /// What it is found by when it has come back through another connection.
+    pub fn key(&self) -> Option<&MemberKey> {
+        self.attachment.as_ref().map(MemberAttachment::key)
+    }
+
+    /// What the user holds of a member that is served here.
+    pub fn held(&self) -> Vec<Held> {
+        match &self.place {
+            Place::Here(feed) => feed.held(),
+            Place::There(_) | Place::Moving(_) | Place::Nowhere => Vec::new(),
+        }
     }
 
     /// How many topics it covered when it was opened; one if another hub serves it.
@@ -215,7 +239,7 @@ impl Member {
 
     fn troubled(&mut self, trouble: Trouble) -> Result<()> {
         match trouble {
-            Trouble::Ended(error) => Err(error),
+            Trouble::Ended(error) => Err(self.ended(error)),
             Trouble::Again(why) => {
                 self.set_out(&why);
                 Ok(())
@@ -223,11 +247,22 @@ impl Member {
         }
     }
 
+    /// The subscription has ended. If its client goes on with it through another connection, there is nothing to leave.
+    fn ended(&mut self, error: Error) -> Error {
+        if error.code == Code::AlreadySubscribed
+            && let Place::There(remote) = std::mem::replace(&mut self.place, Place::Nowhere)
+        {
+            drop(remote.into_hand());
+        }
+        error
+    }
+
     /// Leaves the place where it is, with what the user has in hand.
     fn set_out(&mut self, why: &str) {
         let Some(roving) = &mut self.roving else { return };
         // What they stand for is saved here, or not: the next owner says what it has saved.
         self.marks = SaveMarks::default();
+        self.attachment = None;
         let (topic, group) = (&roving.ask.name.topic, &roving.ask.group);
         tracing::debug!(%topic, %group, %why, "a member looks for the owner of its group");
         let (mut hand, from) = match std::mem::replace(&mut self.place, Place::Nowhere) {
@@ -253,7 +288,10 @@ impl Member {
         let (Place::Moving(moving), Some(roving)) = (&mut self.place, &mut self.roving) else {
             return Poll::Ready(Ok(()));
         };
-        let opened = ready!(moving.poll(roving, context))?;
+        let opened = match ready!(moving.poll(roving, context)) {
+            Ok(opened) => opened,
+            Err(error) => return Poll::Ready(Err(self.ended(error))),
+        };
         if let Place::Moving(moving) = std::mem::replace(&mut self.place, Place::Nowhere) {
             self.arrive(*moving, opened);
         }
@@ -263,20 +301,26 @@ impl Member {
     /// Goes on at the owner, and says there what the user said on the way.
     fn arrive(&mut self, moving: Moving, opened: Opened) {
         let Some(roving) = &mut self.roving else { return };
-        let Moving { mut hand, from, words, was_resting, .. } = moving;
+        let Moving { mut hand, from, words, .. } = moving;
         self.place = match opened {
-            Opened::Here(feed) => {
+            Opened::Here(feed, attachment) => {
                 // It may have changed on the way.
                 set_paused(&feed, roving.resting);
+                self.attachment = attachment;
                 Place::Here(feed)
             }
-            Opened::There(owner, connection, deliveries) => {
+            Opened::There(opened) => {
+                let OpenedThere { owner, connection, deliveries, resumed, is_paused } = *opened;
                 let anew = Instant::now() + Duration::from_millis(roving.ask.ack_timeout);
                 hand.arrive((from != Some(owner)).then_some(anew));
+                for held in resumed {
+                    let left = held.left.map(|left| Instant::now() + Duration::from_millis(left));
+                    hand.add(held, left.map_or(anew, |left| left.max(anew)));
+                }
                 let gone = Box::pin(roving.hub.bus().gone(owner));
                 let (bytes, resting) = (roving.ask.bytes, roving.resting);
                 let (link, tracker) = ((connection, deliveries), roving.hub.sessions().clone());
-                let mut remote = Remote::new((owner, gone), link, hand, bytes, was_resting, tracker);
+                let mut remote = Remote::new((owner, gone), link, hand, bytes, is_paused, tracker);
                 remote.rest(resting);
                 Place::There(Box::new(remote))
             }
@@ -383,6 +427,24 @@ impl Member {
         }
     }
 
+    /// Gives the event `id` back, which is not its failure.
+    pub fn give_back(&mut self, id: EventId, attempt: Option<u32>, delay: Millis) -> Result<()> {
+        check_delay("delay_ms", delay)?;
+        loop {
+            match &mut self.place {
+                Place::Here(feed) => match feed.give_back(id, attempt, delay) {
+                    Err(error) => self.refused_here(error)?,
+                    Ok(()) => return Ok(()),
+                },
+                Place::There(remote) => return remote.give_back(id, attempt, delay),
+                Place::Moving(moving) => {
+                    return moving.say(id, attempt, Word::GiveBack(attempt, delay)).map(drop);
+                }
+                Place::Nowhere => return Ok(()),
+            }
+        }
+    }
+
     /// Puts the deadline of the event `id` off.
     pub fn extend(&mut self, id: EventId, attempt: Option<u32>, extend: Millis) -> Extended {
         if let Err(error) = check_delay("extend_ms", extend) {
@@ -478,15 +540,21 @@ impl Member {
         }
     }
 
-    /// The user has vanished: the event that it has had for longest may be what killed it.
+    /// The user has vanished: the event that it has had for longest may be what killed it. A client that can resume the member has
+    /// some time to come back.
     pub fn vanish(self) {
         match self.place {
-            // That is what a member that is dropped does.
-            Place::Here(feed) => drop(feed),
+            Place::Here(feed) => match self.attachment {
+                Some(attachment) => attachment.detach(feed, Detachment::ClientLost(None)),
+                // A subscription that is dropped blames its oldest event.
+                None => drop(feed),
+            },
             Place::There(remote) => {
-                if let Some(tracker) = self.roving.as_ref().map(|roving| roving.hub.sessions().clone()) {
+                if let Some(roving) = self.roving {
                     let held = remote.hand().list(Millis::MAX);
-                    tracker.spawn(goodbye(remote.release(), held, self.roving));
+                    let (tracker, can_resume) =
+                        (roving.hub.sessions().clone(), roving.ask.client_member.is_some());
+                    tracker.spawn(goodbye(remote.release(can_resume), held, Some(roving)));
                 }
             }
             Place::Moving(_) | Place::Nowhere => self.follow(),
@@ -514,10 +582,10 @@ impl Member {
         });
     }
 
-    /// The connection to the other hub was lost: the member may come back in a moment.
-    pub fn park(self) {
-        match (self.place, self.seat) {
-            (Place::Here(feed), Some(seat)) => seat.park(feed),
+    /// Of another hub's member, or one that has come back through another connection: waits to be found.
+    pub fn detach(self, why: Detachment) {
+        match (self.place, self.attachment) {
+            (Place::Here(feed), Some(attachment)) => attachment.detach(feed, why),
             (Place::Here(feed), None) => feed.close(),
             _ => {}
         }
@@ -554,11 +622,12 @@ fn repeat(feed: &mut ById, id: EventId, word: Word) {
         Word::Ack(attempt) => feed.ack(id, attempt),
         Word::Nack(attempt, delay, reason) => feed.nack(id, attempt, delay, &reason),
         Word::Extend(attempt, extend) => feed.extend(id, attempt, extend).map(drop),
+        Word::GiveBack(attempt, delay) => feed.give_back(id, attempt, delay),
     };
 }
 
 /// Refuses what is longer than a lease may last.
-fn check_delay(name: &str, millis: Millis) -> Result<()> {
+pub(crate) fn check_delay(name: &str, millis: Millis) -> Result<()> {
     if millis > limits::MAX_DELAY_MS {
         let max = limits::MAX_DELAY_MS;
         return Err(Error::bad_request(format!("{name} is {millis}; it must be at most {max} (12 hours)")));

@@ -16,6 +16,7 @@
 //! | one member, whichever way it is served | [`Member`] |
 //! | served by another hub | `remote` |
 //! | between two owners | `moving`, `find` |
+//! | members that wait for their client, or its hub, to come back | `detached` |
 //! | the leases that the user holds, and what it acked that may not be saved | `hand`, `settled`, `confirm` |
 //! | what it asked for, to be asked for again | [`Ask`] |
 //! | a connection to another hub | `link` |
@@ -24,6 +25,7 @@
 mod admin;
 mod ask;
 mod confirm;
+mod detached;
 mod find;
 mod hand;
 mod link;
@@ -33,8 +35,12 @@ mod remote;
 mod settled;
 
 pub(crate) use admin::{Act, act, act_here, list_at_owner};
-pub(crate) use ask::Ask;
-pub(crate) use member::{Extended, Given, Member};
+pub(crate) use ask::{Ask, events as leases};
+pub(crate) use detached::{
+    Arriving, DetachedMembers, Detachment, MemberKey, Recall, client_member_id, taken_over,
+};
+pub(crate) use find::{Joining, join_here};
+pub(crate) use member::{Extended, Given, Member, Opener, check_delay};
 
 use crate::auth::ClusterKey;
 use foldhash::fast::RandomState;

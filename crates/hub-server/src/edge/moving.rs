@@ -1,10 +1,9 @@
 //! A member between two owners: what its user says meanwhile counts when it has arrived.
 
-use super::find::{self, Opened, Spot};
+use super::find::{self, FirstTime, Opened, Opening, Spot};
 use super::hand::{Hand, unknown};
 use super::link::Trouble;
 use super::member::Roving;
-use crate::acl::Policy;
 use foldhash::fast::RandomState;
 use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
@@ -35,10 +34,8 @@ pub(super) struct Moving {
     trouble: Cow<'static, str>,
     since: Instant,
     told: bool,
-    /// Whether it was to rest when it was opened.
-    pub was_resting: bool,
-    /// On the first time: who wants to know whether a list may be replaced.
-    policy: Option<Policy>,
+    /// Of a member that its client opens.
+    first_time: Option<FirstTime>,
 }
 
 /// What a user said about an event, to be passed on.
@@ -47,6 +44,7 @@ pub(super) enum Word {
     Ack(Option<u32>),
     Nack(Option<u32>, Option<Millis>, String),
     Extend(Option<u32>, Millis),
+    GiveBack(Option<u32>, Millis),
 }
 
 enum Step {
@@ -56,7 +54,7 @@ enum Step {
 }
 
 impl Moving {
-    pub fn new(roving: &Roving, hand: Hand, from: Option<HubId>, policy: Option<Policy>) -> Self {
+    pub fn new(roving: &Roving, hand: Hand, from: Option<HubId>, first_time: Option<FirstTime>) -> Self {
         Self {
             hand,
             from,
@@ -66,8 +64,7 @@ impl Moving {
             trouble: Cow::Borrowed("there was no answer"),
             since: Instant::now(),
             told: false,
-            was_resting: false,
-            policy,
+            first_time,
         }
     }
 
@@ -85,12 +82,16 @@ impl Moving {
                 }
                 Step::Look(look) => match ready!(look.as_mut().poll(context)) {
                     Ok(spot) => {
-                        let luggage = self.luggage(roving);
-                        let (hub, ask, id) = (roving.hub.clone(), roving.ask.clone(), roving.id);
-                        self.was_resting = roving.resting;
-                        let open =
-                            find::open(hub, (ask, id), spot, luggage, roving.resting, self.policy.clone());
-                        self.step = Step::Open(Box::pin(open));
+                        let opening = Opening {
+                            hub: roving.hub.clone(),
+                            ask: roving.ask.clone(),
+                            member: roving.id,
+                            recall: roving.recall.clone(),
+                            luggage: self.luggage(roving),
+                            paused: roving.resting,
+                            first_time: self.first_time.clone(),
+                        };
+                        self.step = Step::Open(Box::pin(find::open(spot, opening)));
                         continue;
                     }
                     Err(trouble) => trouble,
@@ -141,7 +142,7 @@ impl Moving {
     }
 
     fn is_settled(&self, id: EventId) -> bool {
-        matches!(self.words.get(&id), Some(Word::Ack(_) | Word::Nack(..)))
+        matches!(self.words.get(&id), Some(Word::Ack(_) | Word::Nack(..) | Word::GiveBack(..)))
     }
 
     /// Keeps what the user says about an event that it has.

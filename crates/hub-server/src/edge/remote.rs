@@ -302,6 +302,12 @@ impl Remote {
         Ok(())
     }
 
+    pub fn give_back(&mut self, id: EventId, attempt: Option<u32>, delay: Millis) -> Result<()> {
+        let held = self.hand.take(id, attempt)?;
+        self.say("RETURN", json!({"ids": [id], "attempt": held.attempt, "delay_ms": delay}));
+        Ok(())
+    }
+
     /// Asks the owner for more time; answers what is left. If it is gone meanwhile, its successor hears of what
     /// is left.
     pub fn extend(
@@ -343,6 +349,7 @@ impl Remote {
                     self.say("MODACK", json!({"id": id, "attempt": attempt, "extend_ms": extend}));
                 })
             }
+            Word::GiveBack(attempt, delay) => self.give_back(id, attempt, delay),
         };
     }
 
@@ -360,10 +367,11 @@ impl Remote {
         left.is_ok()
     }
 
-    /// The user has vanished. The event that it has had for longest may be what killed it. Answers as
-    /// [`Remote::unsubscribe`].
-    pub async fn release(mut self) -> bool {
-        self.speak();
+    /// The user has vanished. The event that it has had for longest may be what killed it. The owner keeps its leases for a while
+    /// if its client can resume it. Answers as [`Remote::unsubscribe`].
+    pub async fn release(mut self, can_resume: bool) -> bool {
+        // What the user does not have yet goes to others.
+        self.rest(true);
         let blame = self.hand.oldest();
         let Self { deliveries, connection, name, .. } = self;
         deliveries.detach();
@@ -371,7 +379,7 @@ impl Remote {
         if let Some(id) = blame {
             members["blame"] = json!(id);
         }
-        let released = connection.request("RELEASE", &members).await;
+        let released = connection.request(if can_resume { "DETACH" } else { "RELEASE" }, &members).await;
         if let Err(error) = &released {
             tracing::debug!(%error, "a member at another hub was gone already");
         }

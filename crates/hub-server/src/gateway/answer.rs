@@ -62,9 +62,34 @@ impl Writer {
         self.cut()
     }
 
+    /// `OK` to a PING: the hub's time.
+    pub fn pong(&mut self, corr: &Corr, ts: Millis) -> Message {
+        let text = self.answer("OK", corr, 32);
+        field(text, "ts", ts);
+        text.put_u8(b'}');
+        self.cut()
+    }
+
+    /// `OK` to a SUBSCRIBE that named what the member holds: what of that it goes on holding.
+    pub fn resumed(&mut self, corr: &Corr, held: &[EventId]) -> Message {
+        let text = self.answer("OK", corr, 32 + 40 * held.len());
+        put_ids(text, "held", held);
+        text.put_u8(b'}');
+        self.cut()
+    }
+
+    /// `OK` to a RETURN.
+    pub fn returned(&mut self, corr: &Corr, returned: usize, unknown: &[EventId]) -> Message {
+        let text = self.answer("OK", corr, 64 + 40 * unknown.len());
+        field(text, "returned", returned as u64);
+        put_ids(text, "unknown", unknown);
+        text.put_u8(b'}');
+        self.cut()
+    }
+
     /// `OK` to an AUTH; `exp` in seconds, as in the token. The features are what a client cannot ask of every hub.
     pub fn authenticated(&mut self, corr: &Corr, subject: Option<&str>, exp: Option<u64>) -> Message {
-        let text = self.answer("OK", corr, 96 + 6 * subject.map_or(0, str::len));
+        let text = self.answer("OK", corr, 128 + 6 * subject.map_or(0, str::len));
         if let Some(subject) = subject {
             text.put_slice(b",\"sub\":");
             string(text, subject);
@@ -72,7 +97,7 @@ impl Writer {
         if let Some(exp) = exp {
             field(text, "exp", exp);
         }
-        text.put_slice(b",\"features\":[\"ordered\"]}");
+        text.put_slice(FEATURES);
         self.cut()
     }
 
@@ -124,7 +149,7 @@ impl Writer {
     pub fn acked(&mut self, corr: &Corr, acked: usize, unknown: &[EventId]) -> Message {
         let text = self.answer("OK", corr, 64 + 40 * unknown.len());
         field(text, "acked", acked as u64);
-        put_unknown(text, unknown);
+        put_ids(text, "unknown", unknown);
         text.put_u8(b'}');
         self.cut()
     }
@@ -134,7 +159,7 @@ impl Writer {
         let text = self.answer("OK", corr, 64 + 40 * unknown.len());
         field(text, "ack_deadline_ms", left);
         if !unknown.is_empty() {
-            put_unknown(text, unknown);
+            put_ids(text, "unknown", unknown);
         }
         text.put_u8(b'}');
         self.cut()
@@ -144,6 +169,16 @@ impl Writer {
     pub fn done(&mut self, corr: &Corr, done: u64) -> Message {
         let text = self.answer("OK", corr, 64);
         field(text, "done", done);
+        text.put_u8(b'}');
+        self.cut()
+    }
+
+    /// `OK` to a HELD.
+    pub fn held(&mut self, corr: &Corr, leases: &serde_json::Value) -> Message {
+        let leases = leases.to_string();
+        let text = self.answer("OK", corr, leases.len() + 16);
+        text.put_slice(b",\"held\":");
+        text.put_slice(leases.as_bytes());
         text.put_u8(b'}');
         self.cut()
     }
@@ -180,7 +215,7 @@ impl Writer {
         let text = self.answer("ERR", corr, 128 + 2 * error.msg.len() + 40 * unknown.len());
         text.put_u8(b',');
         put_error(text, error);
-        put_unknown(text, unknown);
+        put_ids(text, "unknown", unknown);
         text.put_u8(b'}');
         self.cut()
     }
@@ -240,6 +275,9 @@ impl Writer {
 
 /// Said instead of a frame that is no text, which cannot happen: it is made of nothing but text.
 const NOT_TEXT: &str = r#"{"op":"ERR","code":"internal","msg":"a frame could not be written"}"#;
+
+/// How the answer to an AUTH ends: what older hubs do not have.
+const FEATURES: &[u8] = br#","features":["ordered","ping","return","member","coalesce"]}"#;
 
 /// The most bytes around an event.
 const CONTEXT: usize = 160;
@@ -337,9 +375,11 @@ fn put_error(text: &mut BytesMut, error: &Error) {
     }
 }
 
-fn put_unknown(text: &mut BytesMut, unknown: &[EventId]) {
-    text.put_slice(b",\"unknown\":[");
-    for (at, id) in unknown.iter().enumerate() {
+fn put_ids(text: &mut BytesMut, name: &str, ids: &[EventId]) {
+    text.put_slice(b",\"");
+    text.put_slice(name.as_bytes());
+    text.put_slice(b"\":[");
+    for (at, id) in ids.iter().enumerate() {
         text.put_slice(if at == 0 { b"\"" } else { b",\"" });
         text.put_slice(id.encode(&mut [0; 36]).as_bytes());
         text.put_u8(b'"');

@@ -85,8 +85,10 @@ impl Session {
             Request::Ack { .. } => ("ACK", "subscribe"),
             Request::Nack { .. } => ("NACK", "subscribe"),
             Request::Modack { .. } => ("MODACK", "subscribe"),
+            Request::Return { .. } => ("RETURN", "subscribe"),
             Request::Pause(_) => ("PAUSE", "subscribe"),
             Request::Resume(_) => ("RESUME", "subscribe"),
+            Request::Ping => ("PING", "connect"),
             Request::Peer(_) => ("a frame between hubs", "subscribe"),
         };
         self.audit(op, action, error, None, None);

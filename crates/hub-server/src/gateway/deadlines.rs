@@ -2,13 +2,14 @@
 
 use super::request::{Corr, Name};
 use super::session::{End, LAST_ACKS, LAST_ANSWERS, Phase, QUIET, Session, Who};
-use super::subscriptions::Feed;
+use super::subscriptions::{Feed, Subscription};
 use crate::auth::Identity;
+use crate::edge::{Detachment, taken_over};
 use crate::settings::Settings;
 use bytes::Bytes;
 use hub_core::Millis;
 use hub_proto::{Code, Error};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
@@ -32,7 +33,7 @@ impl Session {
                 None => self.changed = Box::pin(std::future::pending()),
             }
         }
-        if self.phase == Phase::Open && self.called.as_mut().poll(context).is_ready() {
+        if self.release_recalled(&waker) {
             return Poll::Ready(End::Gone);
         }
         if self.phase == Phase::Open && self.draining.as_mut().poll(context).is_ready() {
@@ -47,6 +48,24 @@ impl Session {
             self.heard = false;
         }
         self.watch_time(context)
+    }
+
+    /// Releases the members that have come back through another connection. True if nothing is left to serve.
+    fn release_recalled(&mut self, waker: &Waker) -> bool {
+        let recalled = self.recall.take(waker);
+        let is_called = !recalled.is_empty();
+        for key in recalled {
+            let is_it =
+                |slot: &Subscription| matches!(&slot.feed, Feed::Group(feed) if feed.key() == Some(&key));
+            if !self.subscriptions.named(&key.name).is_some_and(|(_, slot)| is_it(slot)) {
+                continue;
+            }
+            if let Some(feed) = self.take_subscription(&key.name, &taken_over()) {
+                feed.detach(Detachment::HubLost);
+            }
+        }
+        // Another hub has a connection for each member.
+        is_called && self.peer().is_some() && self.subscriptions.len() == 0
     }
 
     /// Does what is due, and sleeps until something is.

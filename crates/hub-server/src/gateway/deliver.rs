@@ -4,6 +4,7 @@ use super::answer::Lease;
 use super::request::Name;
 use super::session::{OUT_BYTES, Phase, Session, size};
 use super::subscriptions::Feed;
+use crate::edge::Member;
 use hub_core::Watched;
 use hub_proto::Error;
 use std::collections::VecDeque;
@@ -162,15 +163,22 @@ impl Session {
 
     /// Ends a subscription that cannot go on. Nothing is settled by that, and nothing counts as failed.
     pub(super) fn end_subscription(&mut self, name: &Name, error: &Error) {
-        if let Some(slot) = self.subscriptions.remove(name) {
-            if let Some(live) = &mut self.live {
-                live.unsubscribe(slot.topics);
-            }
-            if let Feed::Group(feed) = slot.feed {
-                feed.close();
-            }
-            let message = self.writer.ended(name, error);
-            self.send(message);
+        if let Some(feed) = self.take_subscription(name, error) {
+            feed.close();
+        }
+    }
+
+    /// Ends a subscription, says why, and answers its member.
+    pub(super) fn take_subscription(&mut self, name: &Name, error: &Error) -> Option<Box<Member>> {
+        let slot = self.subscriptions.remove(name)?;
+        if let Some(live) = &mut self.live {
+            live.unsubscribe(slot.topics);
+        }
+        let message = self.writer.ended(name, error);
+        self.send(message);
+        match slot.feed {
+            Feed::Group(feed) => Some(feed),
+            Feed::Watch(_) => None,
         }
     }
 }

@@ -8,11 +8,13 @@ use super::subscriptions::{Feed, Reads, Watching};
 use crate::acl::{Action, Target};
 use crate::auth::{Identity, Rejected, Secret};
 use crate::connections::ConnectionKind;
-use crate::edge::{Ask, Extended, Member};
+use crate::edge::{Ask, Extended, Member, Opener, check_delay, client_member_id};
 use crate::limits::Work;
 use futures_util::future::{BoxFuture, join_all};
 use hub_core::{Added, Millis, SentInOrder};
 use hub_proto::{Code, Error, EventId, GroupName, NewEvent, Pattern, Result, TopicName, limits, shown};
+use std::collections::HashSet;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Subscriptions of one connection to patterns and lists with the same group: an ack by an event's own topic has to look
@@ -48,6 +50,13 @@ impl Session {
             }
             Request::Modack { of, ids, attempt, extend_ms } => {
                 self.extend(&corr, &of, ids, attempt, extend_ms);
+            }
+            Request::Return { of, ids, attempt, delay_ms } => {
+                self.return_all(&corr, &of, &ids, attempt, delay_ms);
+            }
+            Request::Ping => {
+                let message = self.writer.pong(&corr, self.hub.bus().now());
+                self.send(message);
             }
             Request::Subscribe(name, options) => {
                 if let Err(error) = self.subscribe(&corr, name, *options) {
@@ -132,7 +141,7 @@ impl Session {
         if self.peer().is_some() {
             return Ok(());
         }
-        if !request.settles() {
+        if !request.is_free() {
             self.meter.check_bytes_in()?;
             self.charge(request)?;
         }
@@ -143,7 +152,7 @@ impl Session {
     /// Whether the session is in a state for this request.
     fn may_ask(&self, request: &Request) -> Result<()> {
         let settles = request.settles();
-        let ends = matches!(request, Request::Unsubscribe(_) | Request::Pause(_));
+        let ends = matches!(request, Request::Unsubscribe(_) | Request::Pause(_) | Request::Ping);
         self.may_hub_ask(request)?;
         match (&self.who, request) {
             (_, Request::Auth { .. }) => {}
@@ -151,7 +160,7 @@ impl Session {
                 let msg = "say who you are first: {\"op\":\"AUTH\",\"token\":…}";
                 return Err(Error::new(Code::Unauthorized, msg));
             }
-            (Some(Who { expired: Some(_), .. }), _) if !settles => {
+            (Some(Who { expired: Some(_), .. }), _) if !request.is_free() => {
                 let msg = "the token has expired; send AUTH with a new one";
                 return Err(Error::new(Code::TokenExpired, msg));
             }
@@ -431,17 +440,26 @@ impl Session {
                     subject: self.subject().map(str::to_owned),
                     own_groups: !self.settings.open_groups
                         && who.is_some_and(|who| !reads.names_group(&who.policy, group)),
+                    client_member: options
+                        .member
+                        .map(|member| client_member_id(self.subject().unwrap_or_default(), member)),
                 };
+                let policy = who.map(|who| who.policy.clone()).unwrap_or_default();
+                if ask.client_member.is_some() {
+                    // From now on the session hears of what it is to release.
+                    self.alarm.ring();
+                }
+                let held = options.held.clone().map(|ids| Arc::new(HashSet::from_iter(ids)));
                 let member: BoxFuture<'static, Result<Member>> = match self.peer() {
                     Some(hub) => self.open_for(hub, &ask, options.brought.unwrap_or_default()),
                     None => {
-                        let policy = who.map(|who| who.policy.clone()).unwrap_or_default();
-                        Box::pin(Member::open(self.hub.clone(), ask, policy))
+                        let opener = Opener { policy, held, recall: self.recall.clone() };
+                        Box::pin(Member::open(self.hub.clone(), ask, opener))
                     }
                 };
                 Some(Box::pin(async move {
                     let feed = member.await.map(|member| Feed::Group(Box::new(member)));
-                    let subscribed = Subscribed { name, feed, reads, batch, ack_timeout };
+                    let subscribed = Subscribed { name, feed, reads, batch, ack_timeout, held: options.held };
                     Done::Subscribed(corr, Box::new(subscribed))
                 }))
             }
@@ -456,6 +474,7 @@ impl Session {
                     None => bus.subscribe(&name.topic),
                 };
                 let subscribe = subscribe.from(options.from).max_bytes(bytes);
+                let subscribe = subscribe.coalesce(options.group.coalesce.unwrap_or_default());
                 let subscribe = match self.subject() {
                     Some(subject) => subscribe.on_behalf_of(subject),
                     None => subscribe,
@@ -467,7 +486,7 @@ impl Session {
                 Some(Box::pin(async move {
                     let feed =
                         subscribe.watch().await.map(|watch| Feed::Watch(Watching::Here(Box::new(watch))));
-                    let subscribed = Subscribed { name, feed, reads, batch, ack_timeout };
+                    let subscribed = Subscribed { name, feed, reads, batch, ack_timeout, held: None };
                     Done::Subscribed(corr, Box::new(subscribed))
                 }))
             }
@@ -476,7 +495,7 @@ impl Session {
     }
 
     fn subscribed(&mut self, corr: &Corr, subscribed: Subscribed) {
-        let Subscribed { name, feed, reads, batch, ack_timeout } = subscribed;
+        let Subscribed { name, feed, reads, batch, ack_timeout, held } = subscribed;
         let mut feed = match feed {
             Ok(feed) => feed,
             Err(error) => return self.refuse_subscribe(corr, &name, &error),
@@ -503,8 +522,15 @@ impl Session {
         }
         // Each topic was looked at, and joined.
         self.meter.owe(Work { topics: feed.topics(), groups: feed.topics(), bytes: 0 });
+        let message = match (&feed, held) {
+            (Feed::Group(member), Some(held)) => {
+                let is_held = |id: &&EventId| member.topic_of(**id).is_some();
+                self.writer.resumed(corr, &held.iter().filter(is_held).copied().collect::<Vec<_>>())
+            }
+            _ => self.writer.ok(corr),
+        };
         self.subscriptions.add(name, feed, reads, batch, ack_timeout);
-        self.ok(corr);
+        self.send(message);
     }
 
     fn set_paused(&mut self, corr: &Corr, name: &Name, paused: bool) {
@@ -575,6 +601,36 @@ impl Session {
             (None, false) => self.writer.unknown(corr, &some_unknown(unknown.len(), ids.len()), &unknown),
         };
         self.send(message);
+    }
+
+    fn return_all(
+        &mut self,
+        corr: &Corr,
+        of: &Name,
+        ids: &[EventId],
+        attempt: Option<u32>,
+        delay_ms: Millis,
+    ) {
+        if let Err(error) = check_delay("delay_ms", delay_ms) {
+            return self.refuse(corr, &error);
+        }
+        let candidates = self.subscriptions.candidates(of);
+        if candidates.is_empty() {
+            return self.refuse(corr, &not_subscribed(of));
+        }
+        let mut unknown = Vec::new();
+        for &id in ids {
+            let returned = self.settle_in(&candidates, of, id, |feed| feed.give_back(id, attempt, delay_ms));
+            if !matches!(returned, Some(Ok(()))) {
+                unknown.push(id);
+            }
+        }
+        self.meter.owe_alone(Work::groups(unknown.len()));
+        // Another hub asks for no answer: its user has one.
+        if self.peer().is_none() || corr.0.is_some() {
+            let message = self.writer.returned(corr, ids.len() - unknown.len(), &unknown);
+            self.send(message);
+        }
     }
 
     /// Asks for more time. The hub that serves the group may be another one: then its answer is waited for.

@@ -21,14 +21,12 @@ mod origin;
 mod peer;
 mod publishing;
 mod request;
-mod room;
 mod session;
 mod socket;
 mod subscriptions;
 
 pub(crate) use origin::allowed as origin_allowed;
 pub(crate) use request::Name;
-pub(crate) use room::{Room, Seat};
 
 use crate::Hub;
 use crate::net::{Capacity, ClientCertificate};

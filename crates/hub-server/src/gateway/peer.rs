@@ -2,16 +2,17 @@
 
 use super::handle::not_subscribed;
 use super::request::{BROUGHT, Brought, Corr, Ids, Name, PeerRequest, Request};
-use super::room::{Guest, Room};
 use super::session::{Done, Session};
 use super::subscriptions::{Feed, Subscription};
 use crate::auth::Secret;
 use crate::auth::cluster::is_hubs;
-use crate::edge::{Act, Ask, Member, act_here};
+use crate::edge::{Act, Arriving, Ask, Detachment, Joining, Member, MemberKey, act_here, join_here, leases};
 use futures_util::future::BoxFuture;
 use hub_core::store::HubId;
 use hub_core::{ById, Luggage, Owner, Position};
 use hub_proto::{Code, Error, Result, TopicName};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 impl Session {
     /// The hub at the other end, if it is one.
@@ -56,37 +57,29 @@ impl Session {
         ask: &Ask,
         brought: Brought,
     ) -> BoxFuture<'static, Result<Member>> {
-        let Brought { mut held, mut settled, members, member: id, paused, subject, own_groups } = brought;
+        let Brought { mut held, mut settled, members, member, paused, subject, own_groups, .. } = brought;
+        let (client_member, resumed) = (brought.client_member, brought.resumed);
         let before = std::mem::take(&mut self.brought);
         held.extend(before.held);
         settled.extend(before.settled);
-        let ask = Ask { subject, own_groups, ..ask.clone() };
-        let member = ask.here(self.hub.bus());
+        let ask = Arc::new(Ask { subject, own_groups, client_member, ..ask.clone() });
         let luggage = Luggage { hub, members, held, settled };
-        let Some(id) = id else {
-            return Box::pin(async move {
-                let feed = member.bringing(luggage).open_by_id().await?;
-                set_paused(&feed, paused);
-                Ok(Member::here(feed))
-            });
-        };
-        let guest = Guest { hub, member: id, name: ask.name };
-        let call = self.call.get_or_insert_default().clone();
-        self.called = Box::pin(call.clone().cancelled_owned());
+        let arriving = member.map(|member| Arriving {
+            key: MemberKey { id: client_member.unwrap_or(member), name: ask.name.clone() },
+            incarnation: member,
+            ask: ask.clone(),
+            is_again: resumed.is_none(),
+            through: Some(hub),
+            recall: self.recall.clone(),
+        });
         self.alarm.ring();
         let hub = self.hub.clone();
         Box::pin(async move {
-            let before = hub.room().take_back(&guest).await;
-            let seat = Room::seat(&hub, guest, call);
-            let feed = match before {
-                Some(mut feed) => {
-                    feed.come_back(&luggage.held, &luggage.settled);
-                    feed
-                }
-                None => Box::new(member.bringing(luggage).open_by_id().await?),
-            };
+            let resumed = resumed.map(HashSet::from_iter);
+            let joining = Joining { ask: &ask, arriving, luggage: Some(luggage), resumed: resumed.as_ref() };
+            let (feed, attachment) = join_here(&hub, joining).await?;
             set_paused(&feed, paused);
-            Ok(Member::of_hub(feed, seat))
+            Ok(Member::of_session(feed, attachment))
         })
     }
 
@@ -112,6 +105,21 @@ impl Session {
                 }
                 self.ok(&corr);
             }
+            PeerRequest::Detach(name, blame) => {
+                if let Some(slot) = self.subscriptions.remove(&name)
+                    && let Feed::Group(feed) = slot.feed
+                {
+                    feed.detach(Detachment::ClientLost(blame));
+                }
+                self.ok(&corr);
+            }
+            PeerRequest::Held(name) => match self.subscriptions.named(&name) {
+                Some((_, Subscription { feed: Feed::Group(feed), .. })) => {
+                    let message = self.writer.held(&corr, &leases(&feed.held()));
+                    self.send(message);
+                }
+                _ => self.refuse(&corr, &not_subscribed(&name)),
+            },
             PeerRequest::Return { of, ids, attempt } => {
                 let ids = match ids {
                     Ids::One(id) => vec![id],

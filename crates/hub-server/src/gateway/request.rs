@@ -16,10 +16,11 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
+use uuid::Uuid;
 
 /// The longest `corr`, as JSON.
 const CORR_BYTES: usize = 1024;
-/// The most ids in one ACK or MODACK.
+/// The most ids in one frame.
 const IDS: usize = 10_000;
 
 /// What comes back on the answer: the text of a JSON string.
@@ -70,8 +71,16 @@ pub(crate) enum Request {
         attempt: Option<u32>,
         extend_ms: u64,
     },
+    /// Gives leases back without a failure.
+    Return {
+        of: Name,
+        ids: Vec<EventId>,
+        attempt: Option<u32>,
+        delay_ms: u64,
+    },
     Pause(Name),
     Resume(Name),
+    Ping,
     /// Only from another hub.
     Peer(PeerRequest),
 }
@@ -83,7 +92,12 @@ impl Request {
 
     /// Whether it settles or extends what was delivered.
     pub fn settles(&self) -> bool {
-        matches!(self, Self::Ack { .. } | Self::Nack { .. } | Self::Modack { .. })
+        matches!(self, Self::Ack { .. } | Self::Nack { .. } | Self::Modack { .. } | Self::Return { .. })
+    }
+
+    /// Whether no rate applies to it; the bytes of its frame count all the same.
+    pub fn is_free(&self) -> bool {
+        self.settles() || matches!(self, Self::Ping)
     }
 }
 
@@ -99,6 +113,10 @@ pub(crate) struct Options {
     pub batch_size: Option<usize>,
     pub max_in_flight: Option<usize>,
     pub ack_timeout: Option<u64>,
+    /// The member, as its client calls it: it can resume after a lost connection.
+    pub member: Option<Uuid>,
+    /// What the client still works on, of a member that resumes.
+    pub held: Option<Vec<EventId>>,
     /// Only from another hub: its member's luggage.
     pub brought: Option<Brought>,
 }
@@ -150,6 +168,10 @@ struct Fields<'a> {
     for_subject: Option<&'a RawValue>,
     #[serde(borrow, default)]
     own_groups: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    client_member: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    resumed: Option<&'a RawValue>,
     #[serde(borrow, default)]
     blame: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -203,7 +225,7 @@ fn fields(frame: &Bytes) -> Result<Fields<'_>> {
     }
 }
 
-const OPS: &str = "AUTH, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, ACK, NACK, MODACK, PAUSE, RESUME";
+const OPS: &str = "AUTH, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, ACK, NACK, MODACK, RETURN, PAUSE, RESUME, PING";
 
 fn request(frame: &Bytes, fields: &Fields<'_>, allowed: Allowed) -> Result<Request> {
     let op = text("op", required("op", fields.op)?)?;
@@ -235,6 +257,17 @@ fn request(frame: &Bytes, fields: &Fields<'_>, allowed: Allowed) -> Result<Reque
             attempt: attempt(fields)?,
             extend_ms: number("extend_ms", required("extend_ms", fields.extend_ms)?)?,
         },
+        // Without a delay, hubs say something else by it: see `peer`.
+        "RETURN" if !allowed.peer || fields.delay_ms.is_some() => Request::Return {
+            of: of_group(fields)?,
+            ids: match ids(fields)? {
+                Ids::One(id) => vec![id],
+                Ids::Several(ids) => ids,
+            },
+            attempt: attempt(fields)?,
+            delay_ms: fields.delay_ms.map_or(Ok(0), |raw| number("delay_ms", raw))?,
+        },
+        "PING" => Request::Ping,
         "SUBSCRIBE" => {
             let mut options = fields.opts.map(options).transpose()?.unwrap_or_default();
             match allowed.peer {
@@ -314,13 +347,15 @@ fn of_group(fields: &Fields<'_>) -> Result<Name> {
 fn ids(fields: &Fields<'_>) -> Result<Ids> {
     match (fields.id, fields.ids) {
         (Some(raw), None) => id("id", raw).map(Ids::One),
-        (None, Some(raw)) => {
-            let ids = several(raw, IDS).map_err(|found| list("ids", raw, found, "ids", IDS))?;
-            ids.into_iter().map(|raw| id("ids", raw)).collect::<Result<_>>().map(Ids::Several)
-        }
+        (None, Some(raw)) => event_ids("ids", raw).map(Ids::Several),
         (None, None) => Err(Error::bad_request("id is missing; name one id, or several as ids")),
         (Some(_), Some(_)) => Err(Error::bad_request("id and ids are both there; use one of them")),
     }
+}
+
+fn event_ids(name: &str, raw: &RawValue) -> Result<Vec<EventId>> {
+    let ids = several(raw, IDS).map_err(|found| list(name, raw, found, "ids", IDS))?;
+    ids.into_iter().map(|raw| id(name, raw)).collect()
 }
 
 fn attempt(fields: &Fields<'_>) -> Result<Option<u32>> {
@@ -436,6 +471,10 @@ struct Written<'a> {
     max_in_flight: Option<&'a RawValue>,
     #[serde(borrow, default)]
     ack_timeout_ms: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    member: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    held: Option<&'a RawValue>,
 }
 
 fn options(raw: &RawValue) -> Result<Options> {
@@ -444,10 +483,17 @@ fn options(raw: &RawValue) -> Result<Options> {
     let written = written.ok_or_else(|| wrong("opts", raw, "an object in which no name is there twice"))?;
     let named = [
         ("ordering", written.ordering),
-        ("coalesce", written.coalesce),
         ("maxAttempts", written.max_attempts),
+        ("member", written.member),
+        ("held", written.held),
     ];
     let for_group = named.iter().find(|(_, field)| field.is_some()).map(|(name, _)| *name);
+    let held = written.held.map(|raw| event_ids("held", raw)).transpose()?;
+    if held.is_some() && written.member.is_none() {
+        return Err(Error::bad_request(
+            "held is there without member; name the member that holds these events",
+        ));
+    }
     let topics = match written.topics {
         None => None,
         Some(raw) => {
@@ -475,6 +521,8 @@ fn options(raw: &RawValue) -> Result<Options> {
         batch_size: option("batchSize", written.batch_size, "a whole number from 1 on")?,
         max_in_flight: option("maxInFlight", written.max_in_flight, "a whole number from 1 on")?,
         ack_timeout: option("ackTimeoutMs", written.ack_timeout_ms, "milliseconds, a whole number")?,
+        member: option("member", written.member, "a UUID")?,
+        held,
         brought: None,
     })
 }

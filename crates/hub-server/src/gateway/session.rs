@@ -15,12 +15,13 @@ use crate::Hub;
 use crate::acl::Policy;
 use crate::auth::{Identity, Rejected};
 use crate::connections::{Numbers, OpenConnection};
+use crate::edge::{Detachment, Recall};
 use crate::limits::{From, LiveConnection, Meter, Work};
 use crate::net::{ClientCertificate, Seat};
 use crate::settings::Settings;
 use futures_util::future::BoxFuture;
 use hub_core::{Burst, Millis, Sent, SentInOrder, TopicName};
-use hub_proto::{Code, Error, Result};
+use hub_proto::{Code, Error, EventId, Result};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -33,7 +34,6 @@ use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_util::sync::CancellationToken;
 
 /// Bytes of answers and events that wait for the socket. Beyond, nothing more is read or delivered.
 pub(super) const OUT_BYTES: usize = 256 << 10;
@@ -70,9 +70,8 @@ pub(crate) struct Session {
     /// Brings the next settings.
     pub(super) changed: BoxFuture<'static, Option<watch::Receiver<Arc<Settings>>>>,
     pub(super) draining: BoxFuture<'static, ()>,
-    /// Ends the session: its hub has another connection for a member. Made for the first one.
-    pub(super) call: Option<CancellationToken>,
-    pub(super) called: BoxFuture<'static, ()>,
+    /// Tells it which members have come back through another connection.
+    pub(super) recall: Arc<Recall>,
     pub(super) who: Option<Who>,
     /// Where it comes from.
     pub(super) address: Option<SocketAddr>,
@@ -193,6 +192,8 @@ pub(super) struct Subscribed {
     pub reads: Reads,
     pub batch: Option<usize>,
     pub ack_timeout: Millis,
+    /// What the client named that it holds, of a member that it resumes.
+    pub held: Option<Vec<EventId>>,
 }
 
 /// Why no more requests were read.
@@ -230,8 +231,7 @@ impl Session {
         Self {
             changed: next_settings(receiver),
             draining: Box::pin(hub.draining().clone().cancelled_owned()),
-            call: None,
-            called: Box::pin(std::future::pending()),
+            recall: Arc::default(),
             who: None,
             address,
             certificate,
@@ -282,7 +282,7 @@ impl Session {
         let (is_gone, is_hub) = (matches!(end, End::Gone), self.peer().is_some());
         for slot in self.subscriptions.take_all() {
             match slot.feed {
-                Feed::Group(feed) if is_gone && is_hub => feed.park(),
+                Feed::Group(feed) if is_gone && is_hub => feed.detach(Detachment::HubLost),
                 Feed::Group(feed) if is_gone => feed.vanish(),
                 Feed::Group(feed) => feed.close(),
                 Feed::Watch(_) => {}

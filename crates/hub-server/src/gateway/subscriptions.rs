@@ -229,6 +229,9 @@ impl Subscriptions {
         self.by_name.insert(name.clone(), at);
         let (heading, topics) = (Heading::new(&name), feed.topics());
         let (paused, in_line, listens, held_until) = (false, true, false, None);
+        // A member that was resumed has some.
+        let in_flight = feed.in_flight();
+        self.in_flight += in_flight;
         let slot = Some(Subscription {
             name,
             heading,
@@ -237,7 +240,7 @@ impl Subscriptions {
             batch,
             ack_timeout,
             topics,
-            in_flight: 0,
+            in_flight,
             paused,
             held_until,
             in_line,

@@ -64,6 +64,8 @@ pub struct Limits {
     pub body_timeout: Millis,
     /// A token that ran out: so long acks are taken before the connection is closed.
     pub expiry_grace: Millis,
+    /// How long the leases of a member stay whose client can resume it; at most its time to ack.
+    pub reconnect_grace: Millis,
 }
 
 /// What a subject may have open on a hub. Everything absent: no bound but those of each connection.
@@ -115,6 +117,7 @@ impl Default for Limits {
             idle_timeout: 120_000,
             body_timeout: 30_000,
             expiry_grace: 30_000,
+            reconnect_grace: 10_000,
         }
     }
 }

@@ -20,5 +20,7 @@ mod mtls;
 pub mod nodes;
 #[path = "cluster/peers.rs"]
 mod peers;
+#[path = "cluster/resuming.rs"]
+mod resuming;
 #[path = "cluster/wire.rs"]
 mod wire;

@@ -48,6 +48,7 @@ fixtures! {
         a_token_that_has_run_out_stops_deliveries_but_not_acks_until_it_is_renewed
         a_token_that_is_not_renewed_in_time_closes_the_connection
         a_token_that_is_revoked_ends_its_connections_and_opens_no_more
+        a_ping_is_answered_with_the_time_of_the_hub
     }
     ephemeral = "ephemeral" {
         without_a_group_events_come_without_a_ctx
@@ -58,6 +59,7 @@ fixtures! {
         batches_work_without_a_group
         a_reader_with_a_group_and_one_without_do_not_meet
         options_of_groups_need_a_group
+        coalesce_without_a_group_is_the_newest_state_of_every_key_and_then_live
     }
     errors = "errors" {
         a_frame_that_is_not_json
@@ -85,6 +87,16 @@ fixtures! {
         more_subscriptions_than_a_connection_may_have
         an_ack_that_is_not_well_formed
         a_delay_or_an_extension_beyond_twelve_hours
+    }
+    member = "member" {
+        a_member_that_comes_back_goes_on_with_the_leases_that_it_names
+        a_member_that_comes_back_and_names_nothing_gets_everything_again
+        what_a_member_names_and_does_not_hold_is_left_out_of_the_answer
+        a_second_connection_with_the_same_member_takes_over_from_the_first
+        the_member_of_another_subject_is_another_member
+        a_member_that_unsubscribes_keeps_nothing
+        a_member_that_does_not_come_back_in_time_counts_a_failure
+        the_options_of_a_member_need_a_group_and_fit_together
     }
     pause = "pause" {
         a_pause_holds_events_back_and_a_resume_lets_them_come
@@ -126,6 +138,8 @@ fixtures! {
         only_the_holder_of_an_event_settles_it
         after_an_unsubscribe_nothing_can_be_settled_any_more
         a_modack_puts_the_deadline_off
+        what_is_returned_comes_again_and_counts_no_failure
+        a_return_that_cannot_be
     }
     stop = "stop" {
         a_hub_that_stops_closes_with_1012

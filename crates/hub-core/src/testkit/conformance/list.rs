@@ -323,6 +323,8 @@ macro_rules! conformance_list {
                 a_list_is_watched,
                 a_watcher_wakes_when_something_comes,
                 a_watcher_at_an_unknown_place_is_refused,
+                a_coalescing_watcher_gets_the_newest_of_every_key_then_live,
+                a_coalescing_watcher_that_cannot_keep_up_misses_no_key,
             }
             bus::by_id [] {
                 events_are_settled_by_id,
@@ -331,6 +333,8 @@ macro_rules! conformance_list {
                 one_id_of_two_topics_is_never_in_hand_twice,
                 a_nack_lets_the_twin_go_first,
                 closing_gives_everything_back,
+                what_is_given_back_comes_again_and_has_not_failed,
+                a_consumer_keeps_what_it_names_and_gives_back_the_rest,
             }
             bus::twins [ManualClock] {
                 a_twin_is_not_lost_with_a_lease_that_ran_out,

@@ -1,6 +1,8 @@
 //! What one hub asks another for. From anybody else these operations are unknown, and these fields are refused.
 
-use super::{Fields, Name, Options, attempt, id, ids, list, name, of_group, required, several, wrong};
+use super::{
+    Fields, Name, Options, attempt, event_ids, id, ids, list, name, of_group, required, several, wrong,
+};
 use hub_core::Held;
 use hub_core::{EventId, Position, TopicName};
 use hub_proto::{Error, Result};
@@ -26,6 +28,10 @@ pub(crate) struct Brought {
     pub subject: Option<String>,
     /// Groups of other subjects are refused.
     pub own_groups: bool,
+    /// The member's id, if its client can resume it.
+    pub client_member: Option<Uuid>,
+    /// The client opens the member just now, and still works on these events.
+    pub resumed: Option<Vec<EventId>>,
 }
 
 /// What only hubs may ask for.
@@ -35,6 +41,10 @@ pub(crate) enum PeerRequest {
     Bring(Brought),
     /// The member is gone; the event that may have killed it.
     Release(Name, Option<EventId>),
+    /// The same, of a member that its client can resume.
+    Detach(Name, Option<EventId>),
+    /// What does the member hold?
+    Held(Name),
     /// Events that never reached the member.
     Return { of: Name, ids: super::Ids, attempt: Option<u32> },
     /// Everything up to this ack was said before: which acks are saved?
@@ -51,10 +61,9 @@ pub(crate) enum PeerRequest {
 pub(super) fn operation(op: &str, fields: &Fields<'_>) -> Result<Option<PeerRequest>> {
     Ok(Some(match op {
         "BRING" => PeerRequest::Bring(brought(fields)?.unwrap_or_default()),
-        "RELEASE" => {
-            let blame = fields.blame.map(|raw| id("blame", raw)).transpose()?;
-            PeerRequest::Release(of_group(fields)?, blame)
-        }
+        "RELEASE" => PeerRequest::Release(of_group(fields)?, blame(fields)?),
+        "DETACH" => PeerRequest::Detach(of_group(fields)?, blame(fields)?),
+        "HELD" => PeerRequest::Held(of_group(fields)?),
         "RETURN" => {
             PeerRequest::Return { of: of_group(fields)?, ids: ids(fields)?, attempt: attempt(fields)? }
         }
@@ -79,10 +88,14 @@ pub(super) fn operation(op: &str, fields: &Fields<'_>) -> Result<Option<PeerRequ
     }))
 }
 
+fn blame(fields: &Fields<'_>) -> Result<Option<EventId>> {
+    fields.blame.map(|raw| id("blame", raw)).transpose()
+}
+
 /// What a SUBSCRIBE brings along; `None` if it says nothing of that.
 pub(super) fn brought(fields: &Fields<'_>) -> Result<Option<Brought>> {
     let Fields { held, settled, members, member, paused, for_subject, own_groups, .. } = *fields;
-    if held.or(settled).or(members).or(member).or(paused).or(for_subject).or(own_groups).is_none() {
+    if of_hubs(fields).iter().all(|(_, field)| field.is_none()) {
         return Ok(None);
     }
     Ok(Some(Brought {
@@ -96,12 +109,14 @@ pub(super) fn brought(fields: &Fields<'_>) -> Result<Option<Brought>> {
             .map(|raw| read(raw, "own_groups", "true or false"))
             .transpose()?
             .unwrap_or(false),
+        client_member: fields.client_member.map(|raw| read(raw, "client_member", "a UUID")).transpose()?,
+        resumed: fields.resumed.map(|raw| event_ids("resumed", raw)).transpose()?,
     }))
 }
 
-/// Refuses the same from somebody who is no hub.
-pub(super) fn refuse_brought(fields: &Fields<'_>) -> Result<()> {
-    let named = [
+/// The fields of a SUBSCRIBE that only hubs send.
+fn of_hubs<'a>(fields: &Fields<'a>) -> [(&'static str, Option<&'a RawValue>); 9] {
+    [
         ("held", fields.held),
         ("settled", fields.settled),
         ("members", fields.members),
@@ -109,8 +124,17 @@ pub(super) fn refuse_brought(fields: &Fields<'_>) -> Result<()> {
         ("paused", fields.paused),
         ("for_subject", fields.for_subject),
         ("own_groups", fields.own_groups),
-    ];
-    match named.iter().find(|(_, field)| field.is_some()) {
+        ("client_member", fields.client_member),
+        ("resumed", fields.resumed),
+    ]
+}
+
+/// Refuses the same from somebody who is no hub.
+pub(super) fn refuse_brought(fields: &Fields<'_>) -> Result<()> {
+    match of_hubs(fields).iter().find(|(_, field)| field.is_some()) {
+        Some((name @ ("held" | "member"), _)) => Err(Error::bad_request(format!(
+            "{name} is beside opts; it is one of the options, write it in opts"
+        ))),
         Some((name, _)) => Err(Error::bad_request(format!("{name} is for hubs only; leave it out"))),
         None => Ok(()),
     }

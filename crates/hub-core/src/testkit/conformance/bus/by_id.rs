@@ -4,6 +4,7 @@ use super::super::Lab;
 use super::tools::{assert_nothing_handed, code, fill, floor, handed, value};
 use crate::{Bus, Code, EventId, Position};
 use serde_json::json;
+use std::collections::HashSet;
 
 fn id() -> EventId {
     EventId::from_bytes([7; 16])
@@ -100,4 +101,40 @@ pub(in super::super) async fn closing_gives_everything_back(lab: Lab) {
     sub.ack(id(), None).unwrap();
     handed(&mut sub).await;
     sub.ack(id(), None).unwrap();
+}
+
+pub(in super::super) async fn what_is_given_back_comes_again_and_has_not_failed(lab: Lab) {
+    let bus = lab.bus().await;
+    let id = fill(&bus, "t", [1]).await[0].id;
+    let join = bus.subscribe("t").group("g").from(Position::Earliest).max_attempts(1);
+    let mut sub = join.open_by_id().await.unwrap();
+    for attempt in 1..=3 {
+        assert_eq!(handed(&mut sub).await.attempt, attempt);
+        assert_eq!(code(sub.give_back(id, Some(attempt + 1), 0)), Code::UnknownId);
+        sub.give_back(id, Some(attempt), 0).unwrap();
+    }
+    handed(&mut sub).await;
+    let too_long = 12 * 60 * 60 * 1000 + 1;
+    assert_eq!(code(sub.give_back(id, None, too_long)), Code::BadRequest);
+    sub.ack(id, None).unwrap();
+    assert_eq!(floor(&bus, "t", "g").await, 1);
+}
+
+pub(in super::super) async fn a_consumer_keeps_what_it_names_and_gives_back_the_rest(lab: Lab) {
+    let bus = lab.bus().await;
+    let ids: Vec<EventId> = fill(&bus, "t", 1..=4).await.iter().map(|receipt| receipt.id).collect();
+    let join = bus.subscribe("t").group("g").from(Position::Earliest).max_attempts(1);
+    let mut sub = join.open_by_id().await.unwrap();
+    for _ in 0..4 {
+        handed(&mut sub).await;
+    }
+    sub.ack(ids[3], None).unwrap();
+    sub.keep_only(&HashSet::from([ids[0], ids[2], ids[3], id()]));
+    let again = handed(&mut sub).await;
+    assert_eq!((value(&again.event), again.attempt), (2, 2));
+    assert_nothing_handed(&mut sub).await;
+    for id in &ids[..3] {
+        sub.ack(*id, None).unwrap();
+    }
+    assert_eq!(floor(&bus, "t", "g").await, 4);
 }

@@ -1,7 +1,7 @@
 //! Following topics without a group.
 
 use super::super::Lab;
-use super::tools::{assert_nothing_seen, code, fill, seen, soon, value};
+use super::tools::{assert_nothing_seen, code, fill, fill_keyed, seen, soon, value};
 use crate::{Code, Config, Position, Watched};
 
 pub(in super::super) async fn a_watcher_sees_events_from_now_on(lab: Lab) {
@@ -99,4 +99,35 @@ pub(in super::super) async fn a_watcher_at_an_unknown_place_is_refused(lab: Lab)
     fill(&bus, "t", [1]).await;
     assert_eq!(code(bus.subscribe("t").from(Position::AfterSeq(2)).watch().await), Code::BadRequest);
     assert_eq!(code(bus.subscribe("a.*b").watch().await), Code::BadRequest);
+}
+
+pub(in super::super) async fn a_coalescing_watcher_gets_the_newest_of_every_key_then_live(lab: Lab) {
+    let bus = lab.bus_with(Config { tail_bytes: 1_000, ..Config::default() }).await;
+    for round in 0..100 {
+        fill_keyed(&bus, "t", [("a", round * 3), ("b", round * 3 + 1), ("c", round * 3 + 2)]).await;
+    }
+    fill(&bus, "t", [300]).await;
+    let mut watch = bus.subscribe("t").from(Position::Earliest).coalesce(true).watch().await.unwrap();
+    for expected in 297..=300 {
+        assert_eq!(seen(&mut watch).await, expected);
+    }
+    assert_nothing_seen(&mut watch).await;
+    fill_keyed(&bus, "t", [("b", 301)]).await;
+    assert_eq!(seen(&mut watch).await, 301);
+    assert!(bus.groups("t").is_empty(), "nothing is stored");
+}
+
+pub(in super::super) async fn a_coalescing_watcher_that_cannot_keep_up_misses_no_key(lab: Lab) {
+    let bus = lab.bus_with(Config { tail_bytes: 10_000, ..Config::default() }).await;
+    let mut watch = bus.subscribe("t").coalesce(true).watch().await.unwrap();
+    fill_keyed(&bus, "t", [("a", 1)]).await;
+    assert_eq!(seen(&mut watch).await, 1);
+    assert_nothing_seen(&mut watch).await;
+    // More than it may be behind, without a word that it has lagged.
+    fill_keyed(&bus, "t", [("rare", 2)]).await;
+    fill_keyed(&bus, "t", (3..=3000).map(|n| (if n % 2 == 0 { "a" } else { "b" }, n))).await;
+    for expected in [2, 2999, 3000] {
+        assert_eq!(seen(&mut watch).await, expected);
+    }
+    assert_nothing_seen(&mut watch).await;
 }

@@ -1,0 +1,58 @@
+//! The TypeScript SDK: types, lint, its bundles and their size, and its tests, with a hub in memory and with a real one.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::args::Args;
+use crate::npm::Project;
+use crate::steps::{Report, Steps};
+use crate::workspace::Workspace;
+
+/// The help text.
+pub const USAGE: &str = "\
+usage: cargo xtask sdk
+
+Checks the TypeScript SDK as `cargo xtask test` does: types, lint, the bundles and their size, its tests, and its tests with
+a hub that this builds, kills and starts again.";
+
+/// Where it is.
+const SDK: Project = Project { home: "sdk/typescript" };
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    args.finish()?;
+    let workspace = Workspace::find()?.with_build_cache()?;
+    let mut steps = Steps::default();
+    steps.run("sdk", || check(&workspace));
+    let program = ["build", "--workspace", "--all-features", "--bin", "event-hub"];
+    steps.command("build", &mut workspace.cargo(program));
+    steps.run("sdk-hub", || with_hub(&workspace));
+    Ok(steps.finish())
+}
+
+/// What needs no hub.
+pub fn check(workspace: &Workspace) -> Result<Report> {
+    let checks: &[(&[&str], &str)] = &[
+        (&["npm", "run", "--silent", "check"], "the types or the lint"),
+        (&["npm", "run", "--silent", "build"], "the bundles"),
+        (&["npm", "run", "--silent", "size"], "the size of the bundle for browsers"),
+    ];
+    if let Some(report) = SDK.install(workspace)? {
+        return Ok(report);
+    }
+    if let Some(report) = SDK.check(workspace, checks)? {
+        return Ok(report);
+    }
+    SDK.test(SDK.command(workspace, &["npm", "test", "--silent"]))
+}
+
+/// The tests with the hub that the tests have built.
+pub fn with_hub(workspace: &Workspace) -> Result<Report> {
+    if let Some(report) = SDK.install(workspace)? {
+        return Ok(report);
+    }
+    let mut command = SDK.command(workspace, &["npm", "run", "test:hub", "--silent"]);
+    command.env("EVENT_HUB_BIN", workspace.target().join("debug/event-hub"));
+    SDK.test(command)
+}
