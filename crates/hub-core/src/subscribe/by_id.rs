@@ -239,6 +239,15 @@ impl ById {
         held
     }
 
+    /// The same, with what is left of the time of each event, as far as that is known here.
+    pub fn leases(&self) -> Vec<Held> {
+        let left = |held: &Held| {
+            let in_hand = self.in_hand.get(&held.id)?;
+            in_hand.group.time_left(in_hand.lease)
+        };
+        self.held().into_iter().map(|held| Held { left: left(&held).or(held.left), ..held }).collect()
+    }
+
     /// The event `id` as it is in the consumer's hands.
     pub fn held_of(&self, id: EventId) -> Option<Held> {
         let here = self.in_hand.get(&id).map(|held| held.as_held(id));
@@ -320,7 +329,8 @@ impl ById {
     /// The topic of the event `id`, if it was handed out here and is not settled.
     pub fn topic_of(&self, id: EventId) -> Option<&TopicName> {
         let here = self.in_hand.get(&id).map(|held| &held.group.topic.name);
-        here.or_else(|| self.brought.get(&id).map(|brought| &brought.held.topic))
+        let brought = self.brought.get(&id).filter(|brought| brought.is_held());
+        here.or_else(|| brought.map(|brought| &brought.held.topic))
     }
 
     /// Settles the event `id`; `attempt` refuses when the event was delivered again since.
