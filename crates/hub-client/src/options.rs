@@ -57,7 +57,8 @@ pub struct SubscribeOptions {
     /// The time to settle an event.
     pub ack_timeout: Option<Duration>,
     /// Of a group: the member, by an id that nobody can guess. One that loses its connection keeps its leases for a while (10 s by default), and
-    /// goes on with them when it subscribes again, with the same id and what it still [holds](Self::held).
+    /// goes on with them when it subscribes again, with the same id and what it still [holds](Self::held). A
+    /// [`Client`](crate::Client) does so by itself.
     pub member: Option<Uuid>,
     /// What a member that comes back still works on. It keeps the leases of these events, as far as
     /// [`Deliveries::resumed`](crate::connection::Deliveries::resumed) names them; it gives back the others.

@@ -41,6 +41,8 @@ mod page;
 mod proxies;
 #[path = "main/push.rs"]
 mod push;
+#[path = "main/resuming.rs"]
+mod resuming;
 #[path = "main/revoked.rs"]
 mod revoked;
 #[path = "main/rights.rs"]

@@ -1,11 +1,13 @@
 //! An event in hand.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hub_proto::Event;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
+use super::subscription::Line;
 use crate::{Connection, Delivered, Error, ErrorKind, Name, Result};
 
 /// What comes of a [`Subscription`](super::Subscription).
@@ -35,11 +37,19 @@ impl Received {
 
 /// An event, and what can be done with it. One of a group is in hand until it is settled or its time is up; then it comes
 /// again, to this member or another. Without a group there is nothing to settle.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Message {
     pub(super) delivered: Delivered,
-    /// The connection that it came by. If that has ended the event is no longer in hand.
+    /// The connection that it came by. If that has ended the event is no longer in hand, unless a member has it.
     pub(super) connection: Connection,
+    /// Of a member: it settles over whichever connection it has at the time.
+    pub(super) line: Option<Arc<Line>>,
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Message").field("delivered", &self.delivered).finish_non_exhaustive()
+    }
 }
 
 impl Message {
@@ -72,24 +82,33 @@ impl Message {
     }
 
     /// Settles it, in a moment, together with others. If the connection that it came by has ended this does nothing: the
-    /// hub delivers it again.
+    /// hub delivers it again. A [member](crate::SubscribeOptions::member) settles it over its next connection.
     ///
     /// # Errors
     /// `Busy` if 100,000 acks wait to be sent already.
     pub fn ack(&self) -> Result<()> {
-        if self.is_gone() {
+        let (id, attempt) = (self.event().id(), self.attempt());
+        if let Some(line) = &self.line
+            && !line.with_in_hand(|in_hand| in_hand.ack(id, attempt))
+        {
             return Ok(());
         }
-        self.connection.ack(&self.delivered.name, &[self.event().id()], Some(self.attempt()))
+        let connection = self.connection();
+        if connection.is_closed().is_some() {
+            return Ok(());
+        }
+        connection.ack(&self.delivered.name, &[id], Some(attempt))
     }
 
     /// Settles it, and waits until the hub has done so.
     ///
     /// # Errors
-    /// `Refused` with `unknown_id` if it is no longer in hand, `Closed` if its connection has ended: it comes again.
+    /// `Refused` with `unknown_id` if it is no longer in hand. `Closed` if the connection has ended: it comes again, but a
+    /// [member](crate::SubscribeOptions::member) can try again when it has the next one.
     pub async fn ack_now(&self) -> Result<()> {
-        let id = self.event().id();
-        let acked = self.connection.ack_now(self.name(), &[id], Some(self.attempt())).await?;
+        let (id, attempt) = (self.event().id(), self.attempt());
+        let acked = self.connection().ack_now(self.name(), &[id], Some(attempt)).await?;
+        self.settled();
         if acked.unknown.is_empty() {
             return Ok(());
         }
@@ -103,8 +122,10 @@ impl Message {
     /// # Errors
     /// What the hub refused.
     pub async fn nack(&self, delay: Option<Duration>, reason: &str) -> Result<()> {
-        let nacked =
-            self.connection.nack(self.name(), self.event().id(), Some(self.attempt()), delay, reason).await;
+        let connection = self.connection();
+        // A connection that is lost meanwhile hands it back, too.
+        self.settled();
+        let nacked = connection.nack(self.name(), self.event().id(), Some(self.attempt()), delay, reason).await;
         match nacked {
             Err(error) if error.kind() == ErrorKind::Closed || error.is_unknown_id() => Ok(()),
             nacked => nacked,
@@ -114,16 +135,31 @@ impl Message {
     /// Puts its deadline off, to so long from now; answers the time that is left.
     ///
     /// # Errors
-    /// `Refused` with `unknown_id` if it is no longer in hand, `Closed` if its connection has ended: it comes again.
+    /// `Refused` with `unknown_id` if it is no longer in hand. `Closed` if the connection has ended: it comes again, but a
+    /// [member](crate::SubscribeOptions::member) can try again when it has the next one.
     pub async fn extend(&self, time: Duration) -> Result<Duration> {
-        self.connection.modack(self.name(), self.event().id(), Some(self.attempt()), time).await
+        let (id, attempt) = (self.event().id(), self.attempt());
+        let left = self.connection().modack(self.name(), id, Some(attempt), time).await?;
+        if let Some(line) = &self.line {
+            line.with_in_hand(|in_hand| in_hand.extend(id, attempt, Instant::now() + left));
+        }
+        Ok(left)
+    }
+
+    /// The connection over which it is settled.
+    fn connection(&self) -> Connection {
+        let current = self.line.as_ref().and_then(|line| line.connection());
+        current.unwrap_or_else(|| self.connection.clone())
+    }
+
+    /// A member need not name it any more.
+    fn settled(&self) {
+        if let Some(line) = &self.line {
+            line.with_in_hand(|in_hand| in_hand.remove(self.event().id(), self.attempt()));
+        }
     }
 
     fn name(&self) -> &Name {
         &self.delivered.name
-    }
-
-    fn is_gone(&self) -> bool {
-        self.connection.is_closed().is_some()
     }
 }

@@ -10,11 +10,13 @@
 //! may be stored or not, and [`Publishing::id`] is the id to try again with.
 //!
 //! Consuming is at least once, as everywhere: what was in hand when a connection ended is delivered again, and acks for it
-//! are dropped.
+//! are dropped. A subscription with [`SubscribeOptions::member`] keeps what is in hand over a lost connection, and its acks are said
+//! again.
 
 mod backoff;
 mod builder;
 mod credentials;
+mod in_hand;
 mod message;
 mod outbox;
 mod state;

@@ -11,10 +11,11 @@ use futures_core::Stream;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
+use super::in_hand::InHand;
 use super::message::{Message, Received};
 use super::{Client, Shared};
 use crate::{
-    Arrival, Code, Delivered, Deliveries, Error, ErrorKind, Name, Position, Result, SubscribeRequest,
+    Arrival, Code, Connection, Delivered, Deliveries, Error, ErrorKind, Name, Position, Result, SubscribeRequest,
 };
 
 /// What the client's task and the program know of a subscription.
@@ -45,6 +46,9 @@ struct LineState {
     connections: u64,
     /// How often the hub has refused it for a reason that passes.
     tries: u32,
+    /// Of a member: what the program has in hand, and the connection over which that is settled.
+    in_hand: InHand,
+    connection: Option<Connection>,
 }
 
 impl Line {
@@ -55,10 +59,51 @@ impl Line {
     /// What to ask the next hub for.
     pub fn request(&self) -> SubscribeRequest {
         let mut request = self.request.clone();
-        if let Some(seq) = self.state.lock().last_seq {
+        let mut state = self.state.lock();
+        if let Some(seq) = state.last_seq {
             request.options.from = Some(Position::AfterSeq(seq));
         }
+        if self.is_member() && state.connections > 0 {
+            request.options.held = state.in_hand.named();
+        }
+        drop(state);
         request
+    }
+
+    /// Whether what is in hand outlives a connection.
+    pub fn is_member(&self) -> bool {
+        self.request.options.member.is_some() && self.request.name.group.is_some()
+    }
+
+    /// Of a member: the connection over which its events are settled now, if there is one.
+    pub fn connection(&self) -> Option<Connection> {
+        self.state.lock().connection.clone()
+    }
+
+    /// Of a member: looks at what the program has in hand.
+    pub fn with_in_hand<T>(&self, look: impl FnOnce(&mut InHand) -> T) -> T {
+        look(&mut self.state.lock().in_hand)
+    }
+
+    /// A member goes on over a new connection, with what the hub says that it still holds.
+    fn resume(&self, state: &mut LineState, deliveries: &Deliveries) {
+        let connection = deliveries.connection();
+        for (id, attempt) in state.in_hand.resume(deliveries.resumed()) {
+            // One that finds no room comes again.
+            if let Err(error) = connection.ack(deliveries.name(), &[id], Some(attempt)) {
+                tracing::debug!(%error, "an ack was not said again");
+            }
+        }
+        state.connection = Some(connection.clone());
+    }
+
+    /// The program has left.
+    fn leave(&self) -> Option<Result<Numbered>> {
+        let mut state = self.state.lock();
+        state.gone = true;
+        state.connection = None;
+        state.in_hand = InHand::default();
+        state.next.take()
     }
 
     /// The hub is asked for it; the number of the request.
@@ -77,6 +122,9 @@ impl Line {
         if let (true, Ok((_, deliveries))) = (state.paused, &next) {
             // The answer tells nobody anything.
             let _ = deliveries.connection().tell("PAUSE", &naming(deliveries.name()));
+        }
+        if let (true, Ok((_, deliveries))) = (self.is_member(), &next) {
+            self.resume(&mut state, deliveries);
         }
         let before = state.next.replace(next);
         drop(state);
@@ -104,6 +152,9 @@ impl Line {
 
     /// Where a subscription without a group goes on. Only the places of one topic can be compared.
     fn seen(&self, delivered: &Delivered) {
+        if self.is_member() {
+            self.state.lock().in_hand.add(delivered);
+        }
         let one_topic =
             self.request.options.topics.is_empty() && *delivered.name.topic == **delivered.event.topic();
         if delivered.name.group.is_none() && one_topic {
@@ -122,7 +173,8 @@ fn naming(name: &Name) -> serde_json::Value {
 /// Events of a topic, a pattern or a list. Dropping it ends the subscription, and hands back what is in hand.
 ///
 /// When the connection was away, a group goes on where it was: what was in hand comes again. Without a group a topic goes on
-/// behind the last event that was taken. A pattern or a list, of which places cannot be compared, begins again where it
+/// behind the last event that was taken. A [member](crate::SubscribeOptions::member) goes on with what is in hand, as far as the hub
+/// still knows of it. A pattern or a list, of which places cannot be compared, begins again where it
 /// began: with [`Position::Earliest`] events come again, with [`Position::Latest`] some may be missed, which is told as
 /// [`Received::Lagged`].
 #[must_use = "a subscription that is dropped ends"]
@@ -182,7 +234,8 @@ impl Subscription {
                     }
                     self.line.seen(&delivered);
                     let connection = current.connection().clone();
-                    return Poll::Ready(Ok(Received::Event(Message { delivered, connection })));
+                    let line = self.line.is_member().then(|| self.line.clone());
+                    return Poll::Ready(Ok(Received::Event(Message { delivered, connection, line })));
                 }
                 Ok(Arrival::Lagged { topic, missed }) => {
                     return Poll::Ready(Ok(Received::Lagged { topic, missed }));
@@ -287,11 +340,8 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut state = self.line.state.lock();
-        state.gone = true;
-        let next = state.next.take();
-        drop(state);
-        drop(next);
+        // Not under the lock: it says goodbye.
+        drop(self.line.leave());
     }
 }
 

@@ -47,6 +47,50 @@ async fn a_group_goes_on_and_acks_of_the_connection_before_are_dropped() {
     peer.expect("UNSUBSCRIBE").await;
 }
 
+/// What is in hand is named on the next connection, and so are acks that the hub may not have heard.
+#[tokio::test]
+async fn a_member_goes_on_with_what_is_in_hand_and_says_its_acks_again() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = hub.client(hub.builder()).await;
+    let member = "0b6f2c1e-8d4a-4f7b-9c3d-5e6f7a8b9c0d";
+    let options = SubscribeOptions { member: Some(member.parse().unwrap()), ..Default::default() };
+    let subscribing = client.subscribe("orders", Some("g"), options);
+    let (orders, frame) = soon(async { tokio::join!(subscribing, peer.subscribed()) }).await;
+    let mut orders = orders.unwrap();
+    assert_eq!(frame["opts"], json!({"member": member}));
+    let mut events = Vec::new();
+    for n in 1..=5 {
+        peer.event("orders", Some("g"), n).await;
+        events.push(message(&mut orders).await);
+    }
+    let ids: Vec<Value> = events.iter().map(|event| json!(event.event().id())).collect();
+    events[1].ack().unwrap();
+    assert_eq!(peer.expect("ACK").await["ids"], json!([ids[1]]));
+    soon(async { tokio::join!(events[4].nack(None, "bad"), async {
+        let nack = peer.expect("NACK").await;
+        peer.ok(&nack, json!({})).await;
+    }) }).await.0.unwrap();
+    // One more is under way when the connection is lost: the program never had it.
+    peer.event("orders", Some("g"), 6).await;
+    peer.close(1012, "the hub stops").await;
+    let mut peer = hub.welcome().await;
+    events[0].ack().unwrap();
+    let frame = peer.expect("SUBSCRIBE").await;
+    let mut held: Vec<Value> = frame["opts"]["held"].as_array().unwrap().clone();
+    held.sort_unstable_by_key(ToString::to_string);
+    assert_eq!(held, [0, 1, 2, 3].map(|at: usize| ids[at].clone()));
+    // The hub has the first ack not, and the second one; the lease of the fourth is lost.
+    peer.ok(&frame, json!({"held": [ids[0], ids[2]]})).await;
+    let again = peer.expect("ACK").await;
+    assert_eq!((&again["ids"], &again["attempt"]), (&json!([ids[0]]), &json!(1)));
+    events[3].ack().unwrap();
+    events[0].ack().unwrap();
+    events[2].ack().unwrap();
+    assert_eq!(peer.expect("ACK").await["ids"], json!([ids[2]]), "and no other");
+    peer.event("orders", Some("g"), 6).await;
+    assert_eq!(message(&mut orders).await.event().seq(), 6);
+}
+
 #[tokio::test]
 async fn without_a_group_it_goes_on_behind_what_was_seen() {
     let hub = FakeHub::start().await;

@@ -618,8 +618,13 @@ impl Dispatcher {
     /// What is left of a lease, if that is more than what its member has for a new one.
     pub fn more_left(&mut self, lease: Lease, now: Millis) -> Option<Millis> {
         let usual = self.members.get(&lease.member)?.ack_timeout;
+        self.time_left(lease, now).filter(|left| *left > usual)
+    }
+
+    /// What is left of a lease.
+    pub fn time_left(&mut self, lease: Lease, now: Millis) -> Option<Millis> {
         let (deadline, _) = self.find(lease)?;
-        Some(deadline.saturating_sub(now)).filter(|left| *left > usual)
+        Some(deadline.saturating_sub(now))
     }
 
     /// Ends the leases that ran out, one per call.

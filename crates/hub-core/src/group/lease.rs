@@ -128,6 +128,11 @@ impl Group {
         self.inner.lock().disp.more_left(lease, self.engine.clock.steady())
     }
 
+    /// What is left of the lease.
+    pub fn time_left(&self, lease: Lease) -> Option<Millis> {
+        self.inner.lock().disp.time_left(lease, self.engine.clock.steady())
+    }
+
     /// Nothing is settled that the next owner would not hear of.
     fn check_owned(&self, inner: &Inner) -> Result<()> {
         if inner.lost { Err(not_owner(&self.name)) } else { Ok(()) }

@@ -222,7 +222,8 @@ impl Mailbox {
         if self.drain(into) { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    fn drain(&self, into: &mut VecDeque<Delivery>) -> bool {
+    /// Moves everything that is queued into `into`; false if there is nothing.
+    pub fn drain(&self, into: &mut VecDeque<Delivery>) -> bool {
         let mut inner = self.inner.lock();
         if inner.queue.is_empty() {
             return false;

@@ -27,6 +27,8 @@ pub struct ById {
     waiting: Option<Waker>,
     /// What the consumer had in hand with another owner of the group, until this one has come by it.
     brought: HashMap<EventId, Brought, RandomState>,
+    /// How many events were handed out.
+    handed_out: u64,
     /// Sweep what was not settled in time when there is more than this.
     sweep_at: usize,
 }
@@ -51,6 +53,8 @@ enum Word {
 struct InHand {
     group: Arc<Group>,
     lease: Lease,
+    /// Its place among all that were handed out.
+    order: u64,
 }
 
 impl InHand {
@@ -107,6 +111,7 @@ impl ById {
             held: HashMap::default(),
             freed: VecDeque::new(),
             waiting: None,
+            handed_out: 0,
             sweep_at: SWEEP,
         }
     }
@@ -171,8 +176,7 @@ impl ById {
         let event = delivery.event().clone();
         let (attempt, max_attempts) = (delivery.attempt(), delivery.max_attempts());
         let handed = Handed { event, attempt, max_attempts, epoch: delivery.lease.epoch };
-        let Delivery { group, lease, .. } = delivery;
-        self.in_hand.insert(id, InHand { group, lease });
+        self.hold(id, delivery);
         if self.in_hand.len() > self.sweep_at {
             self.in_hand.retain(|_, held| held.group.is_held(held.lease));
             self.held.retain(|_, held| {
@@ -184,11 +188,16 @@ impl ById {
         Some(handed)
     }
 
+    fn hold(&mut self, id: EventId, delivery: Delivery) {
+        let Delivery { group, lease, .. } = delivery;
+        self.handed_out += 1;
+        self.in_hand.insert(id, InHand { group, lease, order: self.handed_out });
+    }
+
     /// The lease of an event that the consumer had in hand before; what it said meanwhile counts now.
     fn go_on(&mut self, id: EventId, delivery: Delivery) {
         let word = self.brought.remove(&id).and_then(|brought| brought.word);
-        let Delivery { group, lease, .. } = delivery;
-        self.in_hand.insert(id, InHand { group, lease });
+        self.hold(id, delivery);
         // A lease that has ended meanwhile is nobody's fault.
         let _ = match word {
             None | Some(Word::Ack) => Ok(()),
@@ -230,6 +239,15 @@ impl ById {
         held
     }
 
+    /// The same, with what is left of the time of each event, as far as that is known here.
+    pub fn leases(&self) -> Vec<Held> {
+        let left = |held: &Held| {
+            let in_hand = self.in_hand.get(&held.id)?;
+            in_hand.group.time_left(in_hand.lease)
+        };
+        self.held().into_iter().map(|held| Held { left: left(&held).or(held.left), ..held }).collect()
+    }
+
     /// The event `id` as it is in the consumer's hands.
     pub fn held_of(&self, id: EventId) -> Option<Held> {
         let here = self.in_hand.get(&id).map(|held| held.as_held(id));
@@ -250,6 +268,26 @@ impl ById {
     /// The event `id` was handed out, but never reached the consumer: others may have it, and it counts as not delivered.
     pub fn unsent(&mut self, id: EventId, attempt: Option<u32>) -> Result<()> {
         self.settle(id, attempt, |held| held.group.unsent(held.lease))
+    }
+
+    /// The consumer has lost its connection, and may be back in a moment. What it has in hand stays leased; what waits for it goes to
+    /// others, and takes no memory any more. Nothing is handed out until the subscription is [resumed](Subscription::resume).
+    pub fn park(&mut self) {
+        self.subscription.pause();
+        self.held.clear();
+        self.freed.clear();
+        for delivery in self.subscription.take_queued() {
+            // The lease of an event in hand waits in the queue, too.
+            if delivery.in_hand {
+                self.go_on(delivery.event().id(), delivery);
+            }
+        }
+    }
+
+    /// The event that the consumer has had in hand for longest: if it vanishes, this one may be what killed it.
+    pub fn oldest(&self) -> Option<EventId> {
+        let held = self.in_hand.iter().filter(|(_, held)| held.group.is_held(held.lease));
+        held.min_by_key(|(_, held)| held.order).map(|(&id, _)| id)
     }
 
     /// The consumer lost its connection and is back. What it says that it holds, it goes on holding; what it acked counts;
@@ -291,7 +329,8 @@ impl ById {
     /// The topic of the event `id`, if it was handed out here and is not settled.
     pub fn topic_of(&self, id: EventId) -> Option<&TopicName> {
         let here = self.in_hand.get(&id).map(|held| &held.group.topic.name);
-        here.or_else(|| self.brought.get(&id).map(|brought| &brought.held.topic))
+        let brought = self.brought.get(&id).filter(|brought| brought.is_held());
+        here.or_else(|| brought.map(|brought| &brought.held.topic))
     }
 
     /// Settles the event `id`; `attempt` refuses when the event was delivered again since.

@@ -165,6 +165,13 @@ impl Subscription {
         }
     }
 
+    /// Takes everything that waits.
+    pub(super) fn take_queued(&mut self) -> VecDeque<Delivery> {
+        let mut queued = std::mem::take(&mut self.queue);
+        self.mailbox.drain(&mut queued);
+        queued
+    }
+
     /// See [`ById::poll_ended`](super::ById::poll_ended).
     pub(super) fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<Error> {
         self.mailbox.poll_ended(cx)

@@ -134,9 +134,9 @@ impl Watch {
     ///
     /// Cancel safe.
     pub async fn recv(&mut self) -> Result<Watched> {
-        // A reader with a backlog lets others run now and then.
-        tokio::task::coop::consume_budget().await;
         loop {
+            // A reader with a backlog lets others run now and then, also where everything in it is filtered out or overtaken.
+            tokio::task::coop::consume_budget().await;
             if let Some(watched) = self.queue.pop_front() {
                 return Ok(watched);
             }

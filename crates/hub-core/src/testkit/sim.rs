@@ -8,11 +8,14 @@
 //! The same seed gives the same run. A failing one is shrunk to the few steps that matter.
 
 mod checks;
+mod member;
 mod model;
 mod op;
+mod resuming;
 mod rng;
 mod steps;
 mod target;
+mod watching;
 mod world;
 
 pub use op::Op;

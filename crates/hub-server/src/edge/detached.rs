@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use futures_util::task::AtomicWaker;
 use hashbrown::HashMap;
 use hub_core::store::HubId;
-use hub_core::{ById, Millis};
+use hub_core::ById;
 use hub_proto::{Code, Error, EventId, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -35,8 +35,17 @@ const MAX_DETACHED_OF_SUBJECT: usize = 2_000;
 /// What a member is found by when it comes back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MemberKey {
-    pub id: Uuid,
+    pub id: MemberIdentity,
     pub name: Name,
+}
+
+/// Who brings a member back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum MemberIdentity {
+    /// Its client, through any hub.
+    Client(Uuid),
+    /// The hub that serves its client, which has an id for each of its members.
+    Hub(HubId, Uuid),
 }
 
 /// The id of a member that its client names. The subject is part of it, so nobody resumes another subject's member.
@@ -61,28 +70,48 @@ pub(crate) struct Arriving {
 impl Arriving {
     /// A member of a client of this hub, if the client can resume it.
     pub fn of_client(ask: &Arc<Ask>, incarnation: Uuid, is_first: bool, recall: Arc<Recall>) -> Option<Self> {
-        let key = MemberKey { id: ask.client_member?, name: ask.name.clone() };
+        let key = MemberKey { id: MemberIdentity::Client(ask.client_member?), name: ask.name.clone() };
         Some(Self { key, incarnation, ask: ask.clone(), is_again: !is_first, through: None, recall })
+    }
+
+    fn attachment(&self, hub: &Hub, ticket: u64) -> MemberAttachment {
+        let grace = hub.settings().limits.reconnect_grace.min(self.ask.ack_timeout);
+        let client_grace = self.ask.client_member.map(|_| Duration::from_millis(grace));
+        let (hub, key) = (hub.clone(), self.key.clone());
+        MemberAttachment { hub, key, ticket, through: self.through, client_grace }
     }
 }
 
 /// The members that a session is to release, because they have come back through another connection.
 #[derive(Default)]
 pub(crate) struct Recall {
-    keys: Mutex<Vec<MemberKey>>,
+    members: Mutex<Vec<Recalled>>,
     session: AtomicWaker,
 }
 
+/// A member that is to be released.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Recalled {
+    pub name: Name,
+    /// Which of all that had this name.
+    pub ticket: u64,
+}
+
 impl Recall {
-    fn release(&self, key: &MemberKey) {
-        self.keys.lock().push(key.clone());
+    fn release(&self, name: &Name, ticket: u64) {
+        let mut members = self.members.lock();
+        // Whoever waits asks again whenever a member is released, be it another one.
+        if members.iter().all(|recalled| recalled.ticket != ticket) {
+            members.push(Recalled { name: name.clone(), ticket });
+        }
+        drop(members);
         self.session.wake();
     }
 
     /// What is to be released; `waker` is woken when there is more.
-    pub fn take(&self, waker: &Waker) -> Vec<MemberKey> {
+    pub fn take(&self, waker: &Waker) -> Vec<Recalled> {
         self.session.register(waker);
-        std::mem::take(&mut *self.keys.lock())
+        std::mem::take(&mut *self.members.lock())
     }
 }
 
@@ -123,7 +152,10 @@ enum State {
 pub(crate) enum Detachment {
     /// The connection to its hub was lost; the client is still there.
     HubLost,
-    /// The client is gone, as its hub knows. If it does not come back, this event may be what killed it; `None`: the oldest.
+    /// It has come back through another connection, which is about to fetch it.
+    Recalled,
+    /// The client is gone, as its hub knows. If it does not come back, this event may be what killed it; `None`: nobody is to
+    /// blame.
     ClientLost(Option<EventId>),
 }
 
@@ -134,19 +166,24 @@ impl DetachedMembers {
     /// `already_subscribed` if its client has connected anew meanwhile.
     pub async fn attach(hub: &Hub, arriving: &Arriving) -> Result<(MemberAttachment, Option<Box<ById>>)> {
         let members = hub.detached_members();
-        let taking = async {
+        let attaching = async {
             loop {
                 let changed = members.changed.notified();
-                match members.take(arriving)? {
-                    Taken::Nothing => return Ok(None),
-                    Taken::Waiting(known, feed) => return Ok(Some((known, feed))),
-                    Taken::Recalled => changed.await,
+                match members.try_attach(arriving) {
+                    Ok(None) => changed.await,
+                    Ok(Some(attached)) => return Ok(attached),
+                    Err(error) => return Err(error),
                 }
             }
         };
-        // Nothing is awaited once it is taken, so it cannot be lost on the way. A session that does not release it in time
-        // finds out that it serves the member no longer.
-        let before = tokio::time::timeout(RELEASE_TIMEOUT, taking).await.unwrap_or(Ok(None))?;
+        // Nothing is awaited once it is attached, so its subscription cannot be lost on the way. A session that does not release it
+        // in time finds out that it serves the member no longer.
+        let attached = tokio::time::timeout(RELEASE_TIMEOUT, attaching).await;
+        let attached = match attached {
+            Ok(attached) => attached?,
+            Err(_) => members.attach_now(arriving)?,
+        };
+        let Attached { ticket, before } = attached;
         let feed = before.and_then(|(ask, feed)| {
             if ask.has_terms_of(&arriving.ask) {
                 return Some(feed);
@@ -154,46 +191,26 @@ impl DetachedMembers {
             feed.close();
             None
         });
-        Ok((members.insert(hub, arriving), feed))
+        Ok((arriving.attachment(hub, ticket), feed))
     }
 
-    fn take(&self, arriving: &Arriving) -> Result<Taken> {
+    /// Attaches a member, in one step: of two that arrive at once, the second one has the first one's session release it. `None`
+    /// if a session was told to release it, and has not yet.
+    fn try_attach(&self, arriving: &Arriving) -> Result<Option<Attached>> {
         let mut inner = self.inner.lock();
-        let Some(known) = inner.members.get(&arriving.key) else { return Ok(Taken::Nothing) };
-        if arriving.is_again && known.incarnation != arriving.incarnation {
-            return Err(taken_over());
+        inner.check_incarnation(arriving)?;
+        if let Some(Known { ticket, state: State::Attached(recall), .. }) = inner.members.get(&arriving.key) {
+            recall.release(&arriving.key.name, *ticket);
+            return Ok(None);
         }
-        if let State::Attached(recall) = &known.state {
-            recall.release(&arriving.key);
-            return Ok(Taken::Recalled);
-        }
-        let Some(known) = inner.members.remove(&arriving.key) else { return Ok(Taken::Nothing) };
-        let ask = known.ask.clone();
-        Ok(match inner.detached(known) {
-            Some(feed) => Taken::Waiting(ask, feed),
-            None => Taken::Nothing,
-        })
+        Ok(Some(inner.attach(arriving)))
     }
 
-    fn insert(&self, hub: &Hub, arriving: &Arriving) -> MemberAttachment {
-        let Arriving { key, incarnation, ask, through, recall, .. } = arriving;
-        let (ticket, before) = {
-            let mut inner = self.inner.lock();
-            inner.tickets += 1;
-            let ticket = inner.tickets;
-            let known = Known {
-                ticket,
-                incarnation: *incarnation,
-                ask: ask.clone(),
-                state: State::Attached(recall.clone()),
-            };
-            let before = inner.members.insert(key.clone(), known);
-            (ticket, before.and_then(|before| inner.detached(before)))
-        };
-        before.into_iter().for_each(|feed| feed.close());
-        let grace = hub.settings().limits.reconnect_grace.min(ask.ack_timeout);
-        let client_grace = ask.client_member.map(|_| grace);
-        MemberAttachment { hub: hub.clone(), key: key.clone(), ticket, through: *through, client_grace }
+    /// The same, whether a session has released the member or not.
+    fn attach_now(&self, arriving: &Arriving) -> Result<Attached> {
+        let mut inner = self.inner.lock();
+        inner.check_incarnation(arriving)?;
+        Ok(inner.attach(arriving))
     }
 
     /// Ready when the subscription has ended by itself: another hub has the group, or it was deleted.
@@ -218,18 +235,43 @@ impl DetachedMembers {
     }
 }
 
-enum Taken {
-    Nothing,
-    /// A session was told to release it.
-    Recalled,
-    Waiting(Arc<Ask>, Box<ById>),
+/// A member that is attached.
+struct Attached {
+    ticket: u64,
+    /// Its subscription, and what was asked for, if it waited.
+    before: Option<(Arc<Ask>, Box<ById>)>,
 }
+
 
 impl Inner {
     /// Whether one more member of a subject may wait.
     fn has_room(&self, subject: &str) -> bool {
         let of_subject = self.waiting_of.get(subject).copied().unwrap_or(0);
         self.waiting < MAX_DETACHED && of_subject < MAX_DETACHED_OF_SUBJECT
+    }
+
+    /// # Errors
+    /// `already_subscribed` if the client of a member that comes again has connected anew meanwhile.
+    fn check_incarnation(&self, arriving: &Arriving) -> Result<()> {
+        let known = self.members.get(&arriving.key).filter(|_| arriving.is_again);
+        match known.is_some_and(|known| known.incarnation != arriving.incarnation) {
+            true => Err(taken_over()),
+            false => Ok(()),
+        }
+    }
+
+    /// The member is with this session from now on.
+    fn attach(&mut self, arriving: &Arriving) -> Attached {
+        let Arriving { key, incarnation, ask, recall, .. } = arriving;
+        self.tickets += 1;
+        let (ticket, incarnation, ask) = (self.tickets, *incarnation, ask.clone());
+        let known = Known { ticket, incarnation, ask, state: State::Attached(recall.clone()) };
+        let before = self.members.insert(key.clone(), known);
+        let before = before.and_then(|before| {
+            let ask = before.ask.clone();
+            self.detached(before).map(|feed| (ask, feed))
+        });
+        Attached { ticket, before }
     }
 
     /// The subscription of a member that was taken out, if it waited.
@@ -254,25 +296,30 @@ pub(crate) struct MemberAttachment {
     ticket: u64,
     through: Option<HubId>,
     /// How long it waits for its client; `None` if no client can resume it.
-    client_grace: Option<Millis>,
+    client_grace: Option<Duration>,
 }
 
 impl MemberAttachment {
-    pub fn key(&self) -> &MemberKey {
-        &self.key
+    /// Tells it from others with the same key, before it and after it.
+    pub fn ticket(&self) -> u64 {
+        self.ticket
     }
 
     /// The connection was lost: the subscription waits for its member.
-    pub fn detach(self, feed: Box<ById>, why: Detachment) {
-        // What the member did not get yet goes to others.
-        feed.subscription().pause();
+    pub fn detach(self, mut feed: Box<ById>, why: Detachment) {
+        feed.park();
         let (hub, key, ticket) = (self.hub.clone(), self.key.clone(), self.ticket);
+        if hub.draining().is_cancelled() {
+            // A hub that stops blames nobody. The attachment that is dropped here tells those that wait for the member.
+            return feed.close();
+        }
         let (watched, taken) = oneshot::channel();
         let turned_away = {
             let mut inner = hub.detached_members().inner.lock();
             let subject = inner.members.get(&key).and_then(|known| known.ask.subject.clone());
             let subject = subject.unwrap_or_default();
-            let has_room = inner.has_room(&subject) && !hub.draining().is_cancelled();
+            // One that was recalled does not stay.
+            let has_room = matches!(why, Detachment::Recalled) || inner.has_room(&subject);
             match inner.members.get_mut(&key) {
                 Some(known) if known.ticket == ticket && has_room => {
                     known.state = State::Detached { feed, _watched: watched };
@@ -280,15 +327,20 @@ impl MemberAttachment {
                     *inner.waiting_of.entry(subject).or_default() += 1;
                     None
                 }
-                _ => Some(feed),
+                Some(known) if known.ticket == ticket => Some((feed, why)),
+                // Its client has connected anew, and goes on there.
+                _ => Some((feed, Detachment::Recalled)),
             }
         };
-        if let Some(feed) = turned_away {
+        if let Some((feed, why)) = turned_away {
             // The attachment that is dropped here tells those that wait for the member.
             return end(feed, why);
         }
         hub.detached_members().changed.notify_waiters();
-        let grace = self.client_grace.map_or(HUB_GRACE, Duration::from_millis);
+        let grace = match (why, self.client_grace) {
+            (Detachment::HubLost, grace) => grace.map_or(HUB_GRACE, |grace| grace.max(HUB_GRACE)),
+            (_, grace) => grace.unwrap_or(HUB_GRACE),
+        };
         // A client that can resume the member may come through another hub than the one that is gone.
         let through = self.through.filter(|_| self.client_grace.is_none());
         let sessions = hub.sessions().clone();
@@ -331,10 +383,8 @@ async fn watch(hub: Hub, key: MemberKey, ticket: u64, watched: Watched) {
 
 fn end(feed: Box<ById>, why: Detachment) {
     match why {
-        Detachment::HubLost => feed.close(),
-        Detachment::ClientLost(Some(blame)) => feed.vanish(Some(blame)),
-        // A subscription that is dropped blames its oldest event.
-        Detachment::ClientLost(None) => drop(feed),
+        Detachment::ClientLost(blame) => feed.vanish(blame),
+        Detachment::HubLost | Detachment::Recalled => feed.close(),
     }
 }
 

@@ -151,11 +151,36 @@ pub(super) async fn open(spot: Spot, opening: Opening) -> Result<Opened, Trouble
             let resumed = ask.client_member.and(first_time).map(|_| resumed.unwrap_or_default());
             let request = ask.there(member, &luggage, is_paused, resumed.as_deref());
             let deliveries = connection.subscribe(request).await?;
+            let deliveries = Unfinished { deliveries: Some(deliveries), can_resume: ask.client_member.is_some() };
             let resumed = match has_held {
                 true => held_of(&connection, &ask.name.topic, &ask.group).await?,
                 false => Vec::new(),
             };
+            let Some(deliveries) = deliveries.finish() else {
+                return Err(Trouble::Again("the subscription was given up".into()));
+            };
             Ok(Opened::There(Box::new(OpenedThere { owner, connection, deliveries, resumed, is_paused })))
+        }
+    }
+}
+
+/// A member that is being opened at another hub. If that is given up, because its client is gone again, the owner keeps the leases
+/// that the client can resume: it is not told of an end, it loses the connection.
+struct Unfinished {
+    deliveries: Option<Deliveries>,
+    can_resume: bool,
+}
+
+impl Unfinished {
+    fn finish(mut self) -> Option<Deliveries> {
+        self.deliveries.take()
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(deliveries) = self.deliveries.take().filter(|_| self.can_resume) {
+            deliveries.detach();
         }
     }
 }

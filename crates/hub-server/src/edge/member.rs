@@ -1,6 +1,6 @@
 //! One member of a group, whichever hub serves it.
 
-use super::detached::{Arriving, Detachment, MemberAttachment, MemberKey, Recall};
+use super::detached::{Arriving, Detachment, MemberAttachment, Recall};
 use super::find::{FirstTime, Joining, Opened, OpenedThere, join_here};
 use super::hand::Hand;
 use super::link::Trouble;
@@ -132,15 +132,15 @@ impl Member {
         Self { place, roving, attachment, marks: SaveMarks::default() }
     }
 
-    /// What it is found by when it has come back through another connection.
-    pub fn key(&self) -> Option<&MemberKey> {
-        self.attachment.as_ref().map(MemberAttachment::key)
+    /// What it is told by from others that its client, or its hub, connects anew.
+    pub fn ticket(&self) -> Option<u64> {
+        self.attachment.as_ref().map(MemberAttachment::ticket)
     }
 
-    /// What the user holds of a member that is served here.
-    pub fn held(&self) -> Vec<Held> {
+    /// What the user holds of a member that is served here, with what is left of the time of each.
+    pub fn leases(&self) -> Vec<Held> {
         match &self.place {
-            Place::Here(feed) => feed.held(),
+            Place::Here(feed) => feed.leases(),
             Place::There(_) | Place::Moving(_) | Place::Nowhere => Vec::new(),
         }
     }
@@ -252,7 +252,7 @@ impl Member {
         if error.code == Code::AlreadySubscribed
             && let Place::There(remote) = std::mem::replace(&mut self.place, Place::Nowhere)
         {
-            drop(remote.into_hand());
+            remote.hang_up();
         }
         error
     }
@@ -314,8 +314,8 @@ impl Member {
                 let anew = Instant::now() + Duration::from_millis(roving.ask.ack_timeout);
                 hand.arrive((from != Some(owner)).then_some(anew));
                 for held in resumed {
-                    let left = held.left.map(|left| Instant::now() + Duration::from_millis(left));
-                    hand.add(held, left.map_or(anew, |left| left.max(anew)));
+                    let until = held.left.map(|left| Instant::now() + Duration::from_millis(left));
+                    hand.add(held, until.unwrap_or(anew));
                 }
                 let gone = Box::pin(roving.hub.bus().gone(owner));
                 let (bytes, resting) = (roving.ask.bytes, roving.resting);
@@ -523,10 +523,10 @@ impl Member {
             }
             Place::There(remote) => {
                 let held = remote.hand().list(Millis::MAX);
-                Some(Box::pin(goodbye(remote.unsubscribe(), held, self.roving)))
+                Some(Box::pin(goodbye(remote.unsubscribe(), held, self.roving, Ending::Left)))
             }
             Place::Moving(_) | Place::Nowhere => {
-                self.follow();
+                self.follow(Ending::Left);
                 None
             }
         }
@@ -543,31 +543,64 @@ impl Member {
     /// The user has vanished: the event that it has had for longest may be what killed it. A client that can resume the member has
     /// some time to come back.
     pub fn vanish(self) {
+        let blame = match &self.place {
+            Place::Here(feed) if self.attachment.is_some() => feed.oldest(),
+            Place::There(remote) => remote.hand().oldest(),
+            // With no owner of the group nobody knows what the user still held.
+            Place::Here(_) | Place::Moving(_) | Place::Nowhere => None,
+        };
+        match (self.place, self.attachment) {
+            // A subscription that is dropped blames its oldest event.
+            (Place::Here(feed), None) => drop(feed),
+            (place, attachment) => Self { place, attachment, ..self }.vanish_with(blame),
+        }
+    }
+
+    /// The connection of the user ends, and that is no fault of an event: the hub stops, or its token has run out. A client that can
+    /// resume the member has some time to come back.
+    pub fn suspend(self) {
+        match self.can_resume() {
+            true => self.vanish_with(None),
+            false => self.close(),
+        }
+    }
+
+    fn can_resume(&self) -> bool {
+        let roving = self.roving.as_ref().is_some_and(|roving| roving.ask.client_member.is_some());
+        roving || self.attachment.is_some()
+    }
+
+    fn vanish_with(self, blame: Option<EventId>) {
+        let can_resume = self.can_resume();
         match self.place {
             Place::Here(feed) => match self.attachment {
-                Some(attachment) => attachment.detach(feed, Detachment::ClientLost(None)),
-                // A subscription that is dropped blames its oldest event.
-                None => drop(feed),
+                Some(attachment) => attachment.detach(feed, Detachment::ClientLost(blame)),
+                None => feed.close(),
             },
             Place::There(remote) => {
                 if let Some(roving) = self.roving {
                     let held = remote.hand().list(Millis::MAX);
-                    let (tracker, can_resume) =
-                        (roving.hub.sessions().clone(), roving.ask.client_member.is_some());
-                    tracker.spawn(goodbye(remote.release(can_resume), held, Some(roving)));
+                    let tracker = roving.hub.sessions().clone();
+                    let released = remote.release(can_resume, blame);
+                    tracker.spawn(goodbye(released, held, Some(roving), Ending::of(can_resume, blame)));
                 }
             }
-            Place::Moving(_) | Place::Nowhere => self.follow(),
+            Place::Moving(_) | Place::Nowhere => self.follow(Ending::of(can_resume, blame)),
         }
     }
 
-    /// The user has left, and was told that events are settled of which no owner may have heard. The next one does.
-    fn follow(mut self) {
+    /// The user has left, and was told that events are settled of which no owner may have heard: the next one does. If its client
+    /// can resume the member, the next owner keeps its leases.
+    fn follow(mut self, ending: Ending) {
         let (Place::Moving(moving), Some(roving)) = (&self.place, &mut self.roving) else { return };
         let hub = roving.hub.clone();
-        if roving.settled.is_empty() && moving.words.is_empty() || hub.draining().is_cancelled() {
+        let has_leases = matches!(ending, Ending::Lost(_)) && moving.hand.len() > 0;
+        let has_words = !roving.settled.is_empty() || !moving.words.is_empty();
+        if !(has_leases || has_words) || hub.draining().is_cancelled() {
             return;
         }
+        // There is nobody to take events.
+        roving.resting = true;
         let draining = hub.draining().clone().cancelled_owned();
         hub.sessions().spawn(async move {
             let arriving = std::future::poll_fn(|context| self.poll_move(context));
@@ -575,9 +608,21 @@ impl Member {
                 arrived = tokio::time::timeout(PATIENCE, arriving) => matches!(arrived, Ok(Ok(()))),
                 () = draining => false,
             };
-            match self.leave() {
-                Some(leaving) if arrived => leaving.await,
-                _ => tracing::debug!("a member that has left found no owner to tell what it acked last"),
+            if !arrived {
+                return tracing::debug!("a member that has left found no owner to tell what it acked last");
+            }
+            match (ending, self.place, self.attachment) {
+                (Ending::Lost(blame), Place::Here(feed), Some(attachment)) => {
+                    attachment.detach(feed, Detachment::ClientLost(blame));
+                }
+                (Ending::Lost(blame), Place::There(remote), _) => {
+                    remote.release(true, blame).await;
+                }
+                (_, Place::There(remote), _) => {
+                    remote.unsubscribe().await;
+                }
+                (_, Place::Here(feed), _) => feed.close(),
+                (_, Place::Moving(_) | Place::Nowhere, _) => {}
             }
         });
     }
@@ -599,13 +644,33 @@ impl Member {
     }
 }
 
+/// How a member ends that has no owner at the moment.
+#[derive(Clone, Copy)]
+enum Ending {
+    /// It has left its group.
+    Left,
+    /// Its client is gone, and may come back; else this event is to blame.
+    Lost(Option<EventId>),
+}
+
+impl Ending {
+    fn of(can_resume: bool, blame: Option<EventId>) -> Self {
+        if can_resume { Self::Lost(blame) } else { Self::Left }
+    }
+}
+
 /// Waits until the owner has taken note of a member's end. If it does not, it may not have heard what the user said before,
 /// and hears again what the user `held`: that was delivered.
-async fn goodbye(leaving: impl Future<Output = bool>, held: Vec<Held>, roving: Option<Box<Roving>>) {
+async fn goodbye(
+    leaving: impl Future<Output = bool>,
+    held: Vec<Held>,
+    roving: Option<Box<Roving>>,
+    ending: Ending,
+) {
     let told = tokio::time::timeout(GOODBYE, leaving).await.unwrap_or(false);
     if let Some(roving) = roving.filter(|_| !told) {
         let moving = Box::new(Moving::new(&roving, Hand::of(held), None, None));
-        Member::new(Place::Moving(moving), Some(roving), None).follow();
+        Member::new(Place::Moving(moving), Some(roving), None).follow(ending);
     }
 }
 

@@ -260,6 +260,13 @@ impl Remote {
         &self.hand
     }
 
+    /// The user goes on through another connection, whose owner waits for what was said by this one. It hears all of that, and
+    /// then the end of the connection.
+    pub fn hang_up(mut self) {
+        self.speak();
+        self.deliveries.detach();
+    }
+
     /// What the user has in hand, to be brought along.
     pub fn into_hand(self) -> Hand {
         // The owner is told nothing: it is gone, or has ended this already.
@@ -367,12 +374,11 @@ impl Remote {
         left.is_ok()
     }
 
-    /// The user has vanished. The event that it has had for longest may be what killed it. The owner keeps its leases for a while
-    /// if its client can resume it. Answers as [`Remote::unsubscribe`].
-    pub async fn release(mut self, can_resume: bool) -> bool {
+    /// The user has vanished; the event `blame` may be what killed it. The owner keeps its leases for a while if its client can
+    /// resume it. Answers as [`Remote::unsubscribe`].
+    pub async fn release(mut self, can_resume: bool, blame: Option<EventId>) -> bool {
         // What the user does not have yet goes to others.
         self.rest(true);
-        let blame = self.hand.oldest();
         let Self { deliveries, connection, name, .. } = self;
         deliveries.detach();
         let mut members = json!({"topic": name.topic, "group": name.group});

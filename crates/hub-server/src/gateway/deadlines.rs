@@ -4,17 +4,19 @@ use super::request::{Corr, Name};
 use super::session::{End, LAST_ACKS, LAST_ANSWERS, Phase, QUIET, Session, Who};
 use super::subscriptions::{Feed, Subscription};
 use crate::auth::Identity;
-use crate::edge::{Detachment, taken_over};
+use crate::edge::{Detachment, Recalled, taken_over};
 use crate::settings::Settings;
 use bytes::Bytes;
 use hub_core::Millis;
 use hub_proto::{Code, Error};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
+/// What another hub still has to say of a member that has come back through another connection has to come within this.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// So many pings have to go unanswered.
 const PINGS: u32 = 3;
 
@@ -33,8 +35,10 @@ impl Session {
                 None => self.changed = Box::pin(std::future::pending()),
             }
         }
-        if self.release_recalled(&waker) {
-            return Poll::Ready(End::Gone);
+        for recalled in self.recall.take(&waker) {
+            if !self.recalled.contains(&recalled) {
+                self.recalled.push(recalled);
+            }
         }
         if self.phase == Phase::Open && self.draining.as_mut().poll(context).is_ready() {
             let now = Instant::now();
@@ -50,22 +54,49 @@ impl Session {
         self.watch_time(context)
     }
 
-    /// Releases the members that have come back through another connection. True if nothing is left to serve.
-    fn release_recalled(&mut self, waker: &Waker) -> bool {
-        let recalled = self.recall.take(waker);
-        let is_called = !recalled.is_empty();
-        for key in recalled {
-            let is_it =
-                |slot: &Subscription| matches!(&slot.feed, Feed::Group(feed) if feed.key() == Some(&key));
-            if !self.subscriptions.named(&key.name).is_some_and(|(_, slot)| is_it(slot)) {
-                continue;
-            }
-            if let Some(feed) = self.take_subscription(&key.name, &taken_over()) {
-                feed.detach(Detachment::HubLost);
+    /// Releases the members that have come back through another connection. Everything that came by this one was read before. One
+    /// that is being opened is released when it is there.
+    pub(super) fn release_recalled(&mut self) {
+        if self.recalled.is_empty() || self.job.is_some() {
+            return;
+        }
+        match self.peer() {
+            Some(_) => self.announce_recalled(),
+            None => self.release_members(Some(&taken_over())),
+        }
+    }
+
+    /// Tells another hub that its member has come back through another connection. The hub may still have something to say of it,
+    /// and then ends this one. If it does not in time, the member is released all the same.
+    fn announce_recalled(&mut self) {
+        if self.releases_at.is_some() {
+            return;
+        }
+        for Recalled { name, ticket } in std::mem::take(&mut self.recalled) {
+            if let Some((_, Subscription { feed: Feed::Group(feed), .. })) = self.subscriptions.named(&name)
+                && feed.ticket() == Some(ticket)
+            {
+                feed.rest(true);
+                let message = self.writer.ended(&name, &taken_over());
+                self.send(message);
+                self.releases_at = Some(Instant::now() + LAST_WORDS);
+                self.alarm.ring();
+                self.recalled.push(Recalled { name, ticket });
             }
         }
-        // Another hub has a connection for each member.
-        is_called && self.peer().is_some() && self.subscriptions.len() == 0
+    }
+
+    /// Releases the members that were recalled, and says why, if that was not said yet.
+    fn release_members(&mut self, why: Option<&Error>) {
+        for Recalled { name, ticket } in std::mem::take(&mut self.recalled) {
+            let is_it = |slot: &Subscription| matches!(&slot.feed, Feed::Group(feed) if feed.ticket() == Some(ticket));
+            if !self.subscriptions.named(&name).is_some_and(|(_, slot)| is_it(slot)) {
+                continue;
+            }
+            if let Some(feed) = self.take_subscription(&name, why) {
+                feed.detach(Detachment::Recalled);
+            }
+        }
     }
 
     /// Does what is due, and sleeps until something is.
@@ -97,7 +128,7 @@ impl Session {
             Some(Who { expired: Some(end), .. }) => Some(*end),
             Some(Who { expires, .. }) => *expires,
         };
-        let held = [self.held_until, self.subscription_held_until, self.reads_at];
+        let held = [self.held_until, self.subscription_held_until, self.reads_at, self.releases_at];
         own.into_iter().chain(held.into_iter().flatten()).fold(self.ping_at, Instant::min)
     }
 
@@ -132,6 +163,13 @@ impl Session {
             self.subscription_held_until = self.subscriptions.release(Some(now));
         }
         self.reads_at.take_if(|reads_at| now >= *reads_at);
+        if self.releases_at.take_if(|releases_at| now >= *releases_at).is_some() {
+            self.release_members(None);
+            // Another hub has a connection for each member.
+            if self.subscriptions.len() == 0 {
+                return Some(End::Gone);
+            }
+        }
         match &mut self.who {
             None if now >= self.opened + Duration::from_millis(self.settings.limits.auth_timeout) => {
                 let error = Error::new(Code::Unauthorized, "no AUTH came in time");
@@ -180,14 +218,15 @@ impl Session {
         None
     }
 
-    /// What members have in hand goes back, and their groups can be served elsewhere. Who acks later gets it again.
+    /// What members have in hand goes back, and their groups can be served elsewhere. Who acks later gets it again. Members that their
+    /// clients can resume through another hub keep it, if that is not this hub's to keep.
     fn leave_groups(&mut self) {
         let is_group = |name: &Name| name.group.is_some();
         for name in self.subscriptions.names().into_iter().filter(is_group) {
             if let Some(slot) = self.subscriptions.remove(&name)
                 && let Feed::Group(feed) = slot.feed
             {
-                feed.close();
+                feed.suspend();
             }
         }
     }

@@ -163,19 +163,21 @@ impl Session {
 
     /// Ends a subscription that cannot go on. Nothing is settled by that, and nothing counts as failed.
     pub(super) fn end_subscription(&mut self, name: &Name, error: &Error) {
-        if let Some(feed) = self.take_subscription(name, error) {
+        if let Some(feed) = self.take_subscription(name, Some(error)) {
             feed.close();
         }
     }
 
-    /// Ends a subscription, says why, and answers its member.
-    pub(super) fn take_subscription(&mut self, name: &Name, error: &Error) -> Option<Box<Member>> {
+    /// Ends a subscription, says why unless that was said before, and answers its member.
+    pub(super) fn take_subscription(&mut self, name: &Name, error: Option<&Error>) -> Option<Box<Member>> {
         let slot = self.subscriptions.remove(name)?;
         if let Some(live) = &mut self.live {
             live.unsubscribe(slot.topics);
         }
-        let message = self.writer.ended(name, error);
-        self.send(message);
+        if let Some(error) = error {
+            let message = self.writer.ended(name, error);
+            self.send(message);
+        }
         match slot.feed {
             Feed::Group(feed) => Some(feed),
             Feed::Watch(_) => None,

@@ -6,7 +6,9 @@ use super::session::{Done, Session};
 use super::subscriptions::{Feed, Subscription};
 use crate::auth::Secret;
 use crate::auth::cluster::is_hubs;
-use crate::edge::{Act, Arriving, Ask, Detachment, Joining, Member, MemberKey, act_here, join_here, leases};
+use crate::edge::{
+    Act, Arriving, Ask, Detachment, Joining, Member, MemberIdentity, MemberKey, act_here, join_here, leases,
+};
 use futures_util::future::BoxFuture;
 use hub_core::store::HubId;
 use hub_core::{ById, Luggage, Owner, Position};
@@ -65,7 +67,10 @@ impl Session {
         let ask = Arc::new(Ask { subject, own_groups, client_member, ..ask.clone() });
         let luggage = Luggage { hub, members, held, settled };
         let arriving = member.map(|member| Arriving {
-            key: MemberKey { id: client_member.unwrap_or(member), name: ask.name.clone() },
+            key: MemberKey {
+                id: client_member.map_or(MemberIdentity::Hub(hub, member), MemberIdentity::Client),
+                name: ask.name.clone(),
+            },
             incarnation: member,
             ask: ask.clone(),
             is_again: resumed.is_none(),
@@ -115,7 +120,7 @@ impl Session {
             }
             PeerRequest::Held(name) => match self.subscriptions.named(&name) {
                 Some((_, Subscription { feed: Feed::Group(feed), .. })) => {
-                    let message = self.writer.held(&corr, &leases(&feed.held()));
+                    let message = self.writer.held(&corr, &leases(&feed.leases()));
                     self.send(message);
                 }
                 _ => self.refuse(&corr, &not_subscribed(&name)),

@@ -15,7 +15,7 @@ use crate::Hub;
 use crate::acl::Policy;
 use crate::auth::{Identity, Rejected};
 use crate::connections::{Numbers, OpenConnection};
-use crate::edge::{Detachment, Recall};
+use crate::edge::{Detachment, Recall, Recalled};
 use crate::limits::{From, LiveConnection, Meter, Work};
 use crate::net::{ClientCertificate, Seat};
 use crate::settings::Settings;
@@ -72,6 +72,10 @@ pub(crate) struct Session {
     pub(super) draining: BoxFuture<'static, ()>,
     /// Tells it which members have come back through another connection.
     pub(super) recall: Arc<Recall>,
+    /// Those members, until they are released.
+    pub(super) recalled: Vec<Recalled>,
+    /// Another hub was told that its member has come back; it is released at this time.
+    pub(super) releases_at: Option<Instant>,
     pub(super) who: Option<Who>,
     /// Where it comes from.
     pub(super) address: Option<SocketAddr>,
@@ -232,6 +236,8 @@ impl Session {
             changed: next_settings(receiver),
             draining: Box::pin(hub.draining().clone().cancelled_owned()),
             recall: Arc::default(),
+            recalled: Vec::new(),
+            releases_at: None,
             who: None,
             address,
             certificate,
@@ -280,11 +286,13 @@ impl Session {
         let end = std::future::poll_fn(|context| self.round(context)).await;
         // Another hub that breaks off says nothing of its users: it has told those that vanished before.
         let (is_gone, is_hub) = (matches!(end, End::Gone), self.peer().is_some());
+        let why = self.releases_at.map_or(Detachment::HubLost, |_| Detachment::Recalled);
         for slot in self.subscriptions.take_all() {
             match slot.feed {
-                Feed::Group(feed) if is_gone && is_hub => feed.detach(Detachment::HubLost),
+                Feed::Group(feed) if is_gone && is_hub => feed.detach(why),
                 Feed::Group(feed) if is_gone => feed.vanish(),
-                Feed::Group(feed) => feed.close(),
+                Feed::Group(feed) if is_hub => feed.close(),
+                Feed::Group(feed) => feed.suspend(),
                 Feed::Watch(_) => {}
             }
         }
@@ -302,6 +310,9 @@ impl Session {
             Ok(read) => read,
             Err(end) => return Poll::Ready(end),
         };
+        if read != Read::More {
+            self.release_recalled();
+        }
         while self.out_bytes < OUT_BYTES
             && let Poll::Ready(Some(message)) = self.publishing.poll_next(&mut self.writer, context)
         {
@@ -611,6 +622,11 @@ impl Session {
             self.audit("AUTH", "auth", &error, None, None);
             self.refuse(&Corr::default(), &error);
             self.close(CloseCode::Policy, "the token was revoked");
+            for slot in self.subscriptions.take_all() {
+                if let Feed::Group(feed) = slot.feed {
+                    feed.close();
+                }
+            }
         }
     }
 

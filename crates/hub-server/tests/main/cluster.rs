@@ -6,6 +6,8 @@ mod admin;
 mod edges;
 #[path = "cluster/ends.rs"]
 mod ends;
+#[path = "cluster/keeping.rs"]
+mod keeping;
 #[path = "cluster/leaving.rs"]
 mod leaving;
 #[path = "cluster/link.rs"]

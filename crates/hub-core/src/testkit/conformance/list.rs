@@ -325,6 +325,7 @@ macro_rules! conformance_list {
                 a_watcher_at_an_unknown_place_is_refused,
                 a_coalescing_watcher_gets_the_newest_of_every_key_then_live,
                 a_coalescing_watcher_that_cannot_keep_up_misses_no_key,
+                a_coalescing_watcher_learns_of_keys_that_are_deleted,
             }
             bus::by_id [] {
                 events_are_settled_by_id,
@@ -335,6 +336,10 @@ macro_rules! conformance_list {
                 closing_gives_everything_back,
                 what_is_given_back_comes_again_and_has_not_failed,
                 a_consumer_keeps_what_it_names_and_gives_back_the_rest,
+                what_is_given_back_with_a_delay_holds_its_key_back,
+                a_parked_consumer_leaves_what_waits_for_it_to_others,
+                a_parked_consumer_keeps_no_twin_from_others,
+                a_consumer_that_vanishes_has_the_event_blamed_that_it_had_for_longest,
             }
             bus::twins [ManualClock] {
                 a_twin_is_not_lost_with_a_lease_that_ran_out,

@@ -103,11 +103,11 @@ impl<S: SimStore> World<'_, S> {
         self.check(life).await?;
         while let Some(member) = life.members.pop() {
             let id = member.id;
-            member.subscription.close();
+            member.feed.close();
             self.model.left(id, &[]);
         }
         for at in 0..self.targets.len() as u64 {
-            self.join(life, at, 100, 3_600_000).await?;
+            self.join(life, at, 100, 3_600_000, at % 2 == 0).await?;
         }
         let open = |life: &Life, model: &Model| {
             let statuses = model.groups.keys().filter_map(|at| life.bus.group(&at.0, &at.1));
@@ -134,6 +134,7 @@ impl<S: SimStore> World<'_, S> {
         for at in self.model.groups.keys() {
             self.model.drained(at)?;
         }
+        self.drain_watchers(life).await?;
         self.snapshot(life).await
     }
 

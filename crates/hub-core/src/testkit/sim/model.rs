@@ -167,11 +167,11 @@ impl Log {
         self.events.len() as u64
     }
 
-    fn key(&self, seq: u64) -> Option<&Key> {
+    pub fn key(&self, seq: u64) -> Option<&Key> {
         self.events.get(seq as usize - 1).and_then(|known| known.key.as_ref())
     }
 
-    fn newest_of(&self, key: &Key) -> u64 {
+    pub fn newest_of(&self, key: &Key) -> u64 {
         let newest = self.events.iter().rposition(|known| known.key.as_ref() == Some(key));
         newest.map_or(0, |at| at as u64 + 1)
     }
@@ -269,6 +269,14 @@ impl Model {
             (track.due, track.due_by) = (now + wait(fewest), now + wait(most));
             track.failed.push(now);
             track.lease = None;
+        }
+    }
+
+    /// An event was given back, which is not its failure.
+    pub fn returned(&mut self, at: &(TopicName, GroupName), seq: u64, delay: Millis) {
+        let due = self.now + delay;
+        if let Some(track) = self.groups.get_mut(at).and_then(|group| group.tracks.get_mut(&seq)) {
+            (track.due, track.due_by, track.lease) = (due, due, None);
         }
     }
 

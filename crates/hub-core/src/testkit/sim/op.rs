@@ -38,6 +38,8 @@ pub enum Op {
         window: u64,
         /// Its ack timeout.
         ack_timeout: Millis,
+        /// It settles by id, as clients of a hub do.
+        by_id: bool,
     },
     /// A member takes up to `count` events in hand.
     Receive {
@@ -79,6 +81,15 @@ pub enum Op {
         /// After how long it wants it again; 0: backoff.
         delay: Millis,
     },
+    /// A member gives an event back, which is not its failure.
+    Return {
+        /// Which member.
+        member: u64,
+        /// Which event.
+        which: u64,
+        /// After how long it is to come again.
+        delay: Millis,
+    },
     /// A member puts a deadline off.
     Extend {
         /// Which member.
@@ -92,6 +103,30 @@ pub enum Op {
     Disconnect {
         /// Which.
         member: u64,
+    },
+    /// The connection of a member that settles by id is lost.
+    Detach {
+        /// Which.
+        member: u64,
+    },
+    /// A member whose connection was lost comes back.
+    Reattach {
+        /// Which.
+        member: u64,
+        /// The bits say which events in hand it names.
+        which: u64,
+    },
+    /// A reader without a group comes, and coalesces.
+    Watch {
+        /// Which topic.
+        topic: u64,
+    },
+    /// A reader without a group takes up to `count` events.
+    Look {
+        /// Which reader.
+        watcher: u64,
+        /// How many.
+        count: u64,
     },
     /// A member leaves properly.
     Leave {
@@ -159,7 +194,7 @@ pub(super) fn generate(seed: u64, steps: usize) -> Vec<Op> {
 }
 
 fn join(rng: &mut Rng, group: u64) -> Op {
-    Op::Join { group, window: 1 + rng.below(6), ack_timeout: 100 + rng.below(15) * 100 }
+    Op::Join { group, window: 1 + rng.below(6), ack_timeout: 100 + rng.below(15) * 100, by_id: rng.chance(50) }
 }
 
 fn one(rng: &mut Rng, rough: u64) -> Op {
@@ -175,12 +210,19 @@ fn one(rng: &mut Rng, rough: u64) -> Op {
         600..640 => Op::AckAll { member: a },
         640..670 => Op::AckStale { which: a },
         670..690 => Op::AckOther { member: a, other: b },
-        690..760 => Op::Nack { member: a, which: b, delay: if rng.chance(70) { 0 } else { rng.below(3000) } },
+        690..740 => Op::Nack { member: a, which: b, delay: if rng.chance(70) { 0 } else { rng.below(3000) } },
+        740..760 => {
+            Op::Return { member: a, which: b, delay: if rng.chance(50) { 0 } else { rng.below(3000) } }
+        }
         760..785 => Op::Extend { member: a, which: b, millis: rng.below(4000) },
         785..805 => Op::Disconnect { member: a },
         805..820 => Op::Leave { member: a },
         820..832 => Op::Pause { member: a },
-        832..900 => Op::Wait { millis: 1 + rng.below(60) },
+        832..846 => Op::Detach { member: a },
+        846..862 => Op::Reattach { member: a, which: b },
+        862..866 => Op::Watch { topic: a },
+        866..880 => Op::Look { watcher: a, count: 1 + b % 8 },
+        880..900 => Op::Wait { millis: 1 + rng.below(60) },
         900..930 => Op::Wait { millis: 1 + rng.below(2500) },
         930..934 => Op::Wait { millis: 30_000 },
         934..944 => Op::Jump { millis: rng.below(200_000) as i64 - 100_000 },

@@ -1,12 +1,12 @@
 //! The steps, carried out on the real engine.
 
 use super::SimStore;
+use super::member::{Came, Feed, Held, Member, SharedById};
 use super::model::{Group, Lease, Model};
 use super::op::Op;
 use super::target::{group_name, start};
-use super::world::{At, BORN, Held, Life, Member, Sent, Step, TOPICS, World, known, settle};
+use super::world::{At, BORN, Life, Sent, Step, TOPICS, World, known, settle};
 use crate::Millis;
-use crate::group::delivery::Delivery;
 use crate::group::options::GroupOptions;
 use crate::position::Position;
 use crate::testkit::Fault;
@@ -39,13 +39,15 @@ impl<S: SimStore> World<'_, S> {
                 self.publish(life, vec![event]).await
             }
             Op::Conflict { which } => self.conflict(life, which).await,
-            Op::Join { group, window, ack_timeout } => self.join(life, group, window, ack_timeout).await,
+            Op::Join { group, window, ack_timeout, by_id } => {
+                self.join(life, group, window, ack_timeout, by_id).await
+            }
             Op::Receive { member, count } => self.receive(life, member, count).await,
             Op::Ack { member, which } => self.settle_one(
                 life,
                 member,
                 which,
-                |held| held.delivery.ack(),
+                Held::ack,
                 |model, held| {
                     model.acked(&held.at, held.seq());
                 },
@@ -57,7 +59,7 @@ impl<S: SimStore> World<'_, S> {
                         life,
                         member,
                         0,
-                        |held| held.delivery.ack(),
+                        Held::ack,
                         |model, held| {
                             model.acked(&held.at, held.seq());
                         },
@@ -67,27 +69,38 @@ impl<S: SimStore> World<'_, S> {
             }
             Op::Nack { member, which, delay } => {
                 let delay = (delay > 0).then_some(delay);
-                let nack = |held: &Held| match delay {
-                    Some(delay) => held.delivery.nack_after(delay, "simulated"),
-                    None => held.delivery.nack("simulated"),
-                };
+                let nack = |held: &Held| held.nack(delay);
                 self.settle_one(life, member, which, nack, |model, held| {
                     model.nacked(&held.at, held.seq(), delay);
                 })
             }
+            Op::Return { member, which, delay } => {
+                let give_back = |held: &Held| held.give_back(delay);
+                self.settle_one(life, member, which, give_back, |model, held| {
+                    model.returned(&held.at, held.seq(), delay);
+                })
+            }
+            Op::Detach { member } => self.detach(life, member),
+            Op::Reattach { member, which } => self.reattach(life, member, which),
+            Op::Watch { topic } => self.watch(life, topic).await,
+            Op::Look { watcher, count } => self.look(life, watcher, count).await,
             Op::Extend { member, which, millis } => self.extend(life, member, which, millis),
             Op::AckStale { which } => match pick(&life.stale, which) {
-                Some(at) => self.refused(&life.stale[at], life.stale[at].delivery.ack()),
-                None => Ok(()),
+                Some(at) if !self.is_confused(life, &life.stale[at]) => {
+                    self.refused(&life.stale[at], life.stale[at].ack())
+                }
+                _ => Ok(()),
             },
             Op::AckOther { member, other } => self.ack_other(life, member, other),
             Op::Disconnect { member } => self.leave(life, member, true),
             Op::Leave { member } => self.leave(life, member, false),
             Op::Pause { member } => {
-                if let Some(at) = pick(&life.members, member) {
-                    let member = &mut life.members[at];
+                if let Some(at) = pick(&life.members, member)
+                    && let member = &mut life.members[at]
+                    && member.detached.is_none()
+                {
                     member.paused = !member.paused;
-                    if member.paused { member.subscription.pause() } else { member.subscription.resume() }
+                    member.feed.set_paused(member.paused);
                 }
                 Ok(())
             }
@@ -196,6 +209,7 @@ impl<S: SimStore> World<'_, S> {
         group: u64,
         window: u64,
         ack_timeout: Millis,
+        by_id: bool,
     ) -> Step {
         let at = (group % self.targets.len() as u64) as usize;
         if !self.existing.contains(&at) && !self.healthy(life) {
@@ -207,17 +221,21 @@ impl<S: SimStore> World<'_, S> {
             topics => life.bus.subscribe_all(target.label, topics.iter().copied()),
         };
         let subscribe = subscribe.group(target.group).options(target.request.clone()).from(target.from);
-        let subscription = subscribe.max_in_flight(window as usize).ack_timeout(ack_timeout).open().await;
+        let subscribe = subscribe.max_in_flight(window as usize).ack_timeout(ack_timeout);
+        let feed = match by_id {
+            true => subscribe.open_by_id().await.map(|feed| Feed::ById(SharedById::new(feed))),
+            false => subscribe.open().await.map(Feed::Stream),
+        };
         if target
             .waits_for()
             .is_some_and(|source| !life.bus.has_topic(source) && !life.bus.has_topic(target.label))
         {
-            return match subscription {
+            return match feed.map(drop) {
                 Err(error) if error.code == Code::BadRequest => Ok(()),
                 other => Err(format!("a derived topic without its source was answered with {other:?}")),
             };
         }
-        let subscription = subscription.map_err(|error| format!("joining {}: {error}", target.group))?;
+        let feed = feed.map_err(|error| format!("joining {}: {error}", target.group))?;
         if self.existing.insert(at) {
             let covered: Vec<_> = self.model.topics.iter().filter(|(name, _)| target.covers(name)).collect();
             let starts: Vec<_> =
@@ -231,11 +249,13 @@ impl<S: SimStore> World<'_, S> {
         life.members.push(Member {
             id,
             target: at,
-            subscription,
+            feed,
             window,
             ack_timeout,
             paused: false,
             hand: Vec::new(),
+            handed: 0,
+            detached: None,
             asleep: false,
             alarm: Default::default(),
         });
@@ -257,12 +277,12 @@ impl<S: SimStore> World<'_, S> {
         while left > 0 {
             self.tick(life);
             match life.members[at].poll() {
-                Some(Ok(delivery)) if life.members[at].paused => {
-                    return Err(format!("a paused member got {delivery:?}"));
+                Some(Ok(came)) if life.members[at].paused => {
+                    return Err(format!("a paused member got {:?}", came.event));
                 }
-                Some(Ok(delivery)) => {
+                Some(Ok(came)) => {
                     self.sync().await?;
-                    self.delivered(&mut life.members[at], delivery)?;
+                    self.delivered(&mut life.members[at], came)?;
                     left -= 1;
                 }
                 Some(Err(error)) => return Err(format!("a subscription ended: {error}")),
@@ -276,20 +296,18 @@ impl<S: SimStore> World<'_, S> {
         Ok(())
     }
 
-    pub(super) fn delivered(&mut self, member: &mut Member, delivery: Delivery) -> Step {
+    pub(super) fn delivered(&mut self, member: &mut Member, came: Came) -> Step {
         let target = &self.targets[member.target];
-        let event = delivery.event();
+        let Came { ref event, attempt, epoch, .. } = came;
         let at = (event.topic().clone(), group_name(target));
-        let attempt = delivery.attempt();
         let now = self.model.now;
-        let epoch = delivery.lease.epoch;
         let lease = Lease { member: member.id, attempt, epoch, deadline: now + member.ack_timeout };
         self.model.delivered(&at, event.seq(), &known(event), lease)?;
         self.stats.deliveries += 1;
         self.stats.redeliveries += u64::from(attempt > 1);
         self.note(event.seq() << 8 | u64::from(attempt));
-        self.say(|| format!("{now}: {at:?} gives {} to {lease:?}", delivery.event().seq()));
-        member.hand.push(Held { delivery, at, lease, since: now });
+        self.say(|| format!("{now}: {at:?} gives {} to {lease:?}", event.seq()));
+        member.hold(came, at, lease, now);
         let held = member.hand.iter().filter(|held| self.holds(held)).count() as u64;
         if held > member.window {
             return Err(format!(
@@ -308,8 +326,8 @@ impl<S: SimStore> World<'_, S> {
         for target in 0..self.targets.len() {
             let members = || life.members.iter().filter(|member| member.target == target);
             let held = |member: &Member| member.hand.iter().filter(|held| self.holds(held)).count() as u64;
-            let has_room = |member: &Member| !member.paused && held(member) < member.window;
-            if !members().all(|member| member.paused || member.is_waiting()) || !members().any(has_room) {
+            let has_room = |member: &Member| !member.rests() && held(member) < member.window;
+            if !members().all(|member| member.rests() || member.is_waiting()) || !members().any(has_room) {
                 continue;
             }
             let group = group_name(&self.targets[target]);
@@ -321,6 +339,12 @@ impl<S: SimStore> World<'_, S> {
             }
         }
         Ok(())
+    }
+
+    /// Whether what is said of this delivery would count for a later one of the same attempt, which an id cannot be told from.
+    pub(super) fn is_confused(&self, life: &Life, held: &Held) -> bool {
+        let mut others = life.members.iter().flat_map(|member| &member.hand);
+        others.any(|other| other.is_taken_for(held) && self.holds(other))
     }
 
     pub(super) fn holds(&self, held: &Held) -> bool {
@@ -337,9 +361,14 @@ impl<S: SimStore> World<'_, S> {
         tell: impl Fn(&mut Model, &Held),
     ) -> Step {
         let Some(member) = pick(&life.members, member) else { return Ok(()) };
-        let member = &mut life.members[member];
-        let Some(at) = pick(&member.hand, which) else { return Ok(()) };
-        let held = member.hand.swap_remove(at);
+        if life.members[member].detached.is_some() {
+            return Ok(());
+        }
+        let Some(at) = pick(&life.members[member].hand, which) else { return Ok(()) };
+        let held = life.members[member].hand.swap_remove(at);
+        if !self.holds(&held) && self.is_confused(life, &held) {
+            return Ok(());
+        }
         let answer = how(&held);
         let now = self.model.now;
         self.say(|| format!("{now}: {} of {:?} by {:?}: {answer:?}", held.seq(), held.at, held.lease));
@@ -374,7 +403,11 @@ impl<S: SimStore> World<'_, S> {
         let Some(member) = pick(&life.members, member) else { return Ok(()) };
         let Some(at) = pick(&life.members[member].hand, which) else { return Ok(()) };
         let held = &life.members[member].hand[at];
-        match (self.holds(held), held.delivery.extend(millis)) {
+        let is_held = self.holds(held);
+        if life.members[member].detached.is_some() || !is_held && self.is_confused(life, held) {
+            return Ok(());
+        }
+        match (is_held, held.extend(millis)) {
             (true, Ok(_)) => self.model.extended(&held.at, held.seq(), self.model.now + millis),
             (false, Err(error)) if error.code == Code::UnknownId => {}
             (holds, answer) => return Err(format!("extending a lease (held: {holds}) got {answer:?}")),
@@ -389,19 +422,21 @@ impl<S: SimStore> World<'_, S> {
         let (Some(mine), Some(theirs)) = (life.members[a].hand.first(), life.members[b].hand.first()) else {
             return Ok(());
         };
-        if mine.delivery.lease.member == theirs.delivery.lease.member {
+        let (Some(mine), Some(delivery)) = (mine.delivery(), theirs.delivery()) else { return Ok(()) };
+        if mine.lease.member == delivery.lease.member {
             return Ok(());
         }
-        let lease =
-            crate::group::dispatch::Lease { member: mine.delivery.lease.member, ..theirs.delivery.lease };
-        self.refused(theirs, theirs.delivery.group.ack(lease))
+        let lease = crate::group::dispatch::Lease { member: mine.lease.member, ..delivery.lease };
+        self.refused(theirs, delivery.group.ack(lease))
     }
 
     pub(super) fn leave(&mut self, life: &mut Life, member: u64, vanish: bool) -> Step {
         let Some(at) = pick(&life.members, member) else { return Ok(()) };
         let member = life.members.swap_remove(at);
         let mut blamed: Vec<(At, u64)> = Vec::new();
-        if vanish {
+        if let (Some(blame), true) = (member.detached, vanish) {
+            blamed = self.give_up(&member, blame);
+        } else if vanish {
             let mut oldest: BTreeMap<&At, &Held> = BTreeMap::new();
             for held in member.hand.iter().filter(|held| self.holds(held)) {
                 let first = oldest.entry(&held.at).or_insert(held);
@@ -412,9 +447,9 @@ impl<S: SimStore> World<'_, S> {
             let earliest = oldest.values().map(|held| held.since).min();
             let to_blame = oldest.values().filter(|held| Some(held.since) == earliest);
             blamed = to_blame.map(|held| (held.at.clone(), held.seq())).collect();
-            drop(member.subscription);
+            member.feed.vanish();
         } else {
-            member.subscription.close();
+            member.feed.close();
         }
         self.model.left(member.id, &blamed);
         Ok(())
@@ -453,6 +488,6 @@ impl<S: SimStore> World<'_, S> {
 }
 
 /// An index into `items`, chosen by remainder.
-fn pick<T>(items: &[T], which: u64) -> Option<usize> {
+pub(super) fn pick<T>(items: &[T], which: u64) -> Option<usize> {
     (!items.is_empty()).then(|| (which % items.len() as u64) as usize)
 }

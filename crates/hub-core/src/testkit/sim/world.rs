@@ -1,25 +1,23 @@
 //! Carries the steps out on the real engine, and tells the model.
 
-use super::model::{Broken, Known, Lease, Model};
+use super::member::{Held, Member};
+use super::model::{Broken, Known, Model};
 use super::op::Op;
 use super::rng::Rng;
 use super::target::{Target, targets};
+use super::watching::Watcher;
 use super::{SimStore, Stats};
 use crate::Millis;
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::committer::Receipt;
 use crate::config::{Config, TopicSettings};
-use crate::group::delivery::Delivery;
 use crate::store::EventStore;
-use crate::subscribe::Subscription;
 use crate::testkit::{Fault, FaultyStore, ManualClock};
 use hub_proto::{Event, EventId, GroupName, IdGenerator, NewEvent, Result as HubResult, TopicName};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -32,66 +30,6 @@ pub(super) const GRACE: Millis = 5_000;
 
 pub(super) type At = (TopicName, GroupName);
 pub(super) type Step = Result<(), Broken>;
-pub(super) struct Member {
-    pub(super) id: u64,
-    pub(super) target: usize,
-    pub(super) subscription: Subscription,
-    pub(super) window: u64,
-    pub(super) ack_timeout: Millis,
-    pub(super) paused: bool,
-    pub(super) hand: Vec<Held>,
-    /// Waits in `recv`, and is not looked at before it is woken: a wake-up that is lost is lost here, too.
-    pub(super) asleep: bool,
-    pub(super) alarm: Arc<Alarm>,
-}
-
-/// A waker that remembers.
-#[derive(Default)]
-pub(super) struct Alarm(AtomicBool);
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, SeqCst);
-    }
-}
-
-impl Member {
-    /// Looks for the next event, as a consumer would: not while it sleeps.
-    pub(super) fn poll(&mut self) -> Option<HubResult<Delivery>> {
-        if self.is_waiting() {
-            return None;
-        }
-        self.alarm.0.store(false, SeqCst);
-        let waker = self.alarm.clone().into();
-        let polled = self.subscription.poll_recv(&mut Context::from_waker(&waker));
-        self.asleep = polled.is_pending();
-        match polled {
-            Poll::Ready(delivery) => Some(delivery),
-            Poll::Pending => None,
-        }
-    }
-
-    /// Sleeps, and nobody has woken it.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.asleep && !self.alarm.0.load(SeqCst)
-    }
-}
-
-/// A delivery somebody has, or had, in hand.
-pub(super) struct Held {
-    pub(super) delivery: Delivery,
-    pub(super) at: At,
-    pub(super) lease: Lease,
-    /// When it came.
-    pub(super) since: Millis,
-}
-
-impl Held {
-    pub(super) fn seq(&self) -> u64 {
-        self.delivery.lease.seq
-    }
-}
-
 /// What goes wrong with the store, and until when it is felt.
 #[derive(Default)]
 pub(super) struct Faults {
@@ -140,6 +78,8 @@ pub(super) struct Life {
     pub(super) members: Vec<Member>,
     pub(super) stale: Vec<Held>,
     pub(super) sent: Vec<Sent>,
+    /// Readers without a group, which coalesce.
+    pub(super) watchers: Vec<Watcher>,
 }
 
 /// How a life ends.
@@ -244,14 +184,15 @@ impl<S: SimStore> World<'_, S> {
         let bus = Bus::builder(store).clock(clock.clone()).config(self.config.clone());
         let ids = IdGenerator::seeded(self.seed ^ (self.stats.restarts << 32));
         let bus = bus.ids(ids).open().await.map_err(|error| format!("the hub does not open: {error}"))?;
-        let mut life = Life { bus, clock, members: Vec::new(), stale: Vec::new(), sent: Vec::new() };
+        let (members, stale, sent, watchers) = Default::default();
+        let mut life = Life { bus, clock, members, stale, sent, watchers };
         while *step < ops.len() {
             let op = &ops[*step];
             self.say(|| format!("step {step}: {op:?}"));
             let end = match op {
                 Op::Crash { luck } => Some(End::Crash(*luck)),
                 Op::Restart if self.healthy(&life) && life.sent.is_empty() => {
-                    life.members.drain(..).for_each(|member| member.subscription.close());
+                    life.members.drain(..).for_each(|member| member.feed.close());
                     self.model.now = self.base + life.clock.steady();
                     life.bus.stop().await.map_err(|error| format!("the hub does not stop: {error}"))?;
                     Some(End::Stop)
@@ -279,11 +220,11 @@ impl<S: SimStore> World<'_, S> {
         self.model.now = self.base + life.clock.steady();
         self.base = self.model.now;
         self.wall = life.clock.wall();
-        let Life { bus, members, stale, sent, .. } = life;
+        let Life { bus, members, stale, sent, watchers, .. } = life;
         self.unknown.extend(sent.into_iter().flat_map(|sent| sent.ids));
         // The bus first: a crash gives members no chance to leave.
         drop(bus);
-        drop((members, stale));
+        drop((members, stale, watchers));
         end
     }
 

@@ -56,6 +56,86 @@ async fn a_member_of_one_hub_is_not_given_to_another() {
     }
 }
 
+/// A SUBSCRIBE of a member that its client has just opened and can resume.
+fn subscribe_for_client(member: HubId) -> Value {
+    let mut frame = subscribe("t", json!({"from": "earliest", "maxAttempts": 1}));
+    frame["member"] = json!(HubId::random().to_string());
+    frame["client_member"] = json!(member.to_string());
+    frame["resumed"] = json!([]);
+    frame
+}
+
+#[tokio::test]
+async fn a_client_that_is_lost_with_nothing_in_hand_blames_no_event_on_the_way() {
+    let cluster = Cluster::new();
+    let limits = Limits { reconnect_grace: 0, ..Limits::default() };
+    let node = cluster.node_with(Settings { limits, ..Settings::default() }, patient()).await;
+    let mut hub = peer(&node).await;
+    hub.ok(subscribe_for_client(HubId::random())).await;
+    node.publish("t", [1]).await;
+    event(&mut hub).await;
+    hub.ok(json!({"op": "DETACH", "topic": "t", "group": "g"})).await;
+    let mut client = node.client().await;
+    client.ok(subscribe("t", json!({}))).await;
+    let again = event(&mut client).await;
+    assert_eq!(seq(&again), 1, "it is no dead letter");
+    client.ok(ack(&again)).await;
+}
+
+#[tokio::test]
+async fn a_hub_hears_what_is_left_of_the_time_of_what_its_member_holds() {
+    let cluster = Cluster::new();
+    let node = cluster.node().await;
+    let mut hub = peer(&node).await;
+    hub.ok(subscribe_for_client(HubId::random())).await;
+    node.publish("t", [1]).await;
+    let held = event(&mut hub).await;
+    let answer = hub.ok(json!({"op": "HELD", "topic": "t", "group": "g"})).await;
+    assert_eq!(answer["held"][0]["id"], held["event"]["id"]);
+    let left = answer["held"][0]["left_ms"].as_u64().unwrap();
+    assert!((1..=30_000).contains(&left), "{answer}");
+}
+
+/// The hub that had the member may still have acks to say when the client has connected anew.
+#[tokio::test]
+async fn what_a_hub_says_of_a_member_that_was_taken_over_counts_until_it_hangs_up() {
+    let cluster = Cluster::new();
+    let node = cluster.node().await;
+    let (mut old, mut new) = (peer(&node).await, peer(&node).await);
+    let member = HubId::random();
+    old.ok(subscribe_for_client(member)).await;
+    node.publish("t", [1, 2]).await;
+    let events = [event(&mut old).await, event(&mut old).await];
+    let mut frame = subscribe_for_client(member);
+    frame["resumed"] = json!([events[1]["event"]["id"]]);
+    new.send(frame).await;
+    let told = old.next().await;
+    assert_eq!(told["code"], "already_subscribed", "{told}");
+    old.send(ack(&events[0])).await;
+    drop(old);
+    assert_eq!(new.next().await["op"], "OK");
+    new.ok(ack(&events[1])).await;
+    until("everything is settled", || node.bus().group("t", "g").unwrap().lag == 0).await;
+    assert!(new.is_quiet(), "nothing came again");
+}
+
+#[tokio::test]
+async fn a_member_that_was_taken_over_is_released_though_its_hub_says_nothing() {
+    let cluster = Cluster::new();
+    let node = cluster.node().await;
+    let (mut old, mut new) = (peer(&node).await, peer(&node).await);
+    let member = HubId::random();
+    old.ok(subscribe_for_client(member)).await;
+    node.publish("t", [1]).await;
+    let held = event(&mut old).await;
+    let mut frame = subscribe_for_client(member);
+    frame["resumed"] = json!([held["event"]["id"]]);
+    new.ok(frame).await;
+    new.ok(ack(&held)).await;
+    old.closed().await;
+    assert_eq!(node.members("t", "g"), 1);
+}
+
 #[tokio::test]
 async fn a_hub_that_connects_a_member_anew_ends_the_connection_that_it_had() {
     let cluster = Cluster::new();
@@ -121,6 +201,8 @@ async fn what_is_between_hubs_is_refused_from_users() {
             ("members", json!(1)),
             ("member", json!(HubId::random().to_string())),
             ("paused", json!(true)),
+            ("client_member", json!(HubId::random().to_string())),
+            ("resumed", json!([])),
         ] {
             let mut frame = subscribe("t", json!({}));
             frame[member] = value;
@@ -128,7 +210,7 @@ async fn what_is_between_hubs_is_refused_from_users() {
             assert_eq!(answer["code"], "bad_request", "{answer}");
             assert!(answer["msg"].as_str().unwrap().starts_with(member), "{answer}");
         }
-        for op in ["RELEASE", "RETURN", "BRING", "LIST", "SEEK", "DELETE"] {
+        for op in ["RELEASE", "DETACH", "HELD", "BRING", "LIST", "SEEK", "DELETE"] {
             let frame =
                 json!({"op": op, "topic": "t", "group": "g", "ids": [], "opts": {"from": "earliest"}});
             assert_eq!(client.err(frame).await, "unknown_op", "{op}");

@@ -7,15 +7,15 @@ use hub_server::limits::Limits;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-const MEMBER: &str = "0b6f2c1e-8d4a-4f7b-9c3d-5e6f7a8b9c0d";
+pub const MEMBER: &str = "0b6f2c1e-8d4a-4f7b-9c3d-5e6f7a8b9c0d";
 
 /// Three hubs; the first owns the group.
-struct Scene {
-    nodes: Vec<Node>,
+pub struct Scene {
+    pub nodes: Vec<Node>,
 }
 
 impl Scene {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let cluster = Cluster::new();
         let mut nodes = Vec::new();
         for _ in 0..3 {
@@ -27,7 +27,7 @@ impl Scene {
     }
 
     /// A client of one of the hubs. It has subscribed, and says that it holds these events.
-    async fn member(&self, at: usize, held: &[Value]) -> (Client, Value) {
+    pub async fn member(&self, at: usize, held: &[Value]) -> (Client, Value) {
         let mut client = self.nodes[at].client().await;
         let held: Vec<&Value> = held.iter().map(|event| &event["event"]["id"]).collect();
         // A failure would be a dead letter.
@@ -36,7 +36,7 @@ impl Scene {
         (client, answer)
     }
 
-    async fn all_settled(&self) {
+    pub async fn all_settled(&self) {
         until("everything is settled", || {
             let group = self.nodes[0].bus().group("t", "g").unwrap();
             (group.lag, group.inflight) == (0, 0)
@@ -46,7 +46,7 @@ impl Scene {
     }
 }
 
-fn ids(events: &[Value]) -> Vec<Value> {
+pub fn ids(events: &[Value]) -> Vec<Value> {
     events.iter().map(|event| event["event"]["id"].clone()).collect()
 }
 

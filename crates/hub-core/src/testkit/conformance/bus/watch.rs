@@ -131,3 +131,14 @@ pub(in super::super) async fn a_coalescing_watcher_that_cannot_keep_up_misses_no
     }
     assert_nothing_seen(&mut watch).await;
 }
+
+pub(in super::super) async fn a_coalescing_watcher_learns_of_keys_that_are_deleted(lab: Lab) {
+    let bus = lab.bus().await;
+    fill_keyed(&bus, "t", [("a", 1), ("b", 2)]).await;
+    bus.publish("t", serde_json::Value::Null).key("a").await.unwrap();
+    let mut watch = bus.subscribe("t").from(Position::Earliest).coalesce(true).watch().await.unwrap();
+    assert_eq!(seen(&mut watch).await, 2);
+    let Watched::Event(deleted) = soon(watch.recv()).await.unwrap() else { panic!("it never lags") };
+    assert_eq!((deleted.key().map(|key| &**key), deleted.payload()), (Some("a"), &b"null"[..]));
+    assert_nothing_seen(&mut watch).await;
+}
