@@ -499,6 +499,32 @@ async fn a_group_that_gives_up_events_is_a_problem_for_those_who_may_read_them()
 }
 
 #[tokio::test]
+async fn a_group_that_delivers_and_only_fails_is_a_problem_until_an_event_is_acked() {
+    let world = World::new().await;
+    let mut reader = open(&world, "overview", STATIC).await;
+    message(&mut reader, "sample").await;
+    world.fill("t", 4).await;
+    let member = world.bus().subscribe("t").group("g").from(Position::Earliest).max_attempts(1000);
+    let mut member = member.open().await.unwrap();
+    for _ in 0..3 {
+        member.recv().await.unwrap().nack("the disk is read-only").unwrap();
+    }
+    let failing = async |reader: &mut Reader| {
+        let problems = message(reader, "problems").await;
+        let found = problems["problems"].as_array().unwrap().iter().find(|one| one["failing"] == true);
+        found.map(|one| (one["kind"].clone(), one["group"].clone()))
+    };
+    let found = loop {
+        if let Some(found) = failing(&mut reader).await {
+            break found;
+        }
+    };
+    assert_eq!(found, (json!("group"), json!("g")));
+    member.recv().await.unwrap().ack().unwrap();
+    while failing(&mut reader).await.is_some() {}
+}
+
+#[tokio::test]
 async fn the_busiest_topics_are_in_the_overview() {
     let world = World::new().await;
     let mut reader = open(&world, "overview", STATIC).await;
