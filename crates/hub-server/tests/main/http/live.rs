@@ -629,6 +629,21 @@ async fn streams_count_as_connections_of_their_subject() {
 }
 
 #[tokio::test]
+async fn what_a_tail_reads_at_its_beginning_is_charged_also_if_it_shows_nothing() {
+    let limits = Limits { subject_rate: Some(10), ..Limits::default() };
+    let world = World::with(Settings { limits, ..Settings::default() }).await;
+    let large = json!("x".repeat(10_000));
+    for _ in 0..100 {
+        world.bus().publish("t", large.clone()).await.unwrap();
+    }
+    let token = world.token(&["subscribe:t"]);
+    let mut reader = open(&world, "topic&topic=t&q=nothing", &token).await;
+    assert_eq!(message(&mut reader, "tail").await["events"], json!([]));
+    let refused = world.ask("GET", "/live?view=topic&topic=t&q=nothing", &token, "").await;
+    assert_eq!(refused.refusal(), (429, "rate_limited"));
+}
+
+#[tokio::test]
 async fn samples_are_taken_only_while_somebody_watches() {
     let world = World::new().await;
     world.fill("t", 1).await;
