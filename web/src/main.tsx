@@ -1,4 +1,4 @@
-// The dashboard of a hub. `lib` is what it knows, `ui` what it is made of, `screens` what it shows.
+// The dashboard of a hub. `lib` has its state and the requests, `ui` the components, `screens` the pages.
 import "uplot/dist/uPlot.min.css";
 import "./styles.css";
 import { effect, signal } from "@preact/signals";
@@ -30,9 +30,10 @@ import { StateScreen } from "./screens/state.tsx";
 import { TopicScreen } from "./screens/topic.tsx";
 import { Topics } from "./screens/topics.tsx";
 import { Empty } from "./ui/basics.tsx";
+import { ErrorBoundary } from "./ui/boundary.tsx";
 import { SCREENS, Shell } from "./ui/shell.tsx";
 
-/** How long after a failure the page asks again whose the token is. */
+/** Pause before `/whoami` is asked again after a failure. */
 const IDENTIFY_RETRY_MS = 3_000;
 
 const help = signal(false);
@@ -61,7 +62,7 @@ function Screen() {
 }
 
 function App() {
-  return <Shell help={help}><Screen key={session.viewerChanges.value} /></Shell>;
+  return <Shell help={help}><ErrorBoundary key={session.viewerChanges.value}><Screen /></ErrorBoundary></Shell>;
 }
 
 options.debounceRendering = inFrame;
@@ -75,7 +76,7 @@ live.start();
 keys.start(SCREENS, () => {
   help.value = true;
 });
-// Whose the token is: asked for each token, and again whenever all is read again, because its rights may be others by then.
+// The subject and the rights of the token: read for each token, and again whenever everything is read again, because they may have changed.
 effect(() => {
   if (session.token.value === undefined) return;
   generation.value;

@@ -1,4 +1,4 @@
-// What a screen reader is told: one polite text in a while, whatever changes on the page.
+// Texts for screen readers: one polite text every few seconds, however often the page changes.
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 

@@ -107,7 +107,7 @@ export async function whoIs(held: string): Promise<WhoAmI> {
   return (await (await request("/whoami", held, {})).json()) as WhoAmI;
 }
 
-/** Asks whose the token is. */
+/** Reads the subject and the rights of the token in use. */
 export async function identify(): Promise<void> {
   const held = token.peek();
   const me = await get<WhoAmI>("/whoami");

@@ -2,7 +2,7 @@
 
 export type DiffLine = Readonly<{ sign: " " | "-" | "+" | "…"; text: string }>;
 
-/** Lines that stay the same are shown so far around those that do not. */
+/** Unchanged lines that are shown before and behind a change. */
 const CONTEXT = 2;
 /** Most steps for the shortest list of changes; for larger texts everything between the first and the last change counts as changed. */
 const MOST_STEPS = 1_000_000;

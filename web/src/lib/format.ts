@@ -52,13 +52,22 @@ export function milliseconds(value: number | undefined): string {
 
 const pad = (value: number, digits = 2) => String(value).padStart(digits, "0");
 
+/** What a `Date` can be at most, in milliseconds. A row of an outbox has the time that a service wrote, which may have been nanoseconds. */
+const MOST_MILLIS = 8.64e15;
+
+export function isTime(millis: number): boolean {
+  return Math.abs(millis) <= MOST_MILLIS;
+}
+
 /** 2026-11-18 14:31:54, in the viewer's time zone. */
 export function time(millis: number | undefined | null): string {
   if (millis === undefined || millis === null) return "–";
+  if (!isTime(millis)) return `${whole.format(millis)} ms, which is no time`;
   const date = new Date(millis);
   return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${clock(millis)}`;
 }
 
+/** 14:31:54 */
 export function clock(millis: number): string {
   const date = new Date(millis);
   return `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
@@ -66,7 +75,7 @@ export function clock(millis: number): string {
 
 /** The value of an `<input type="datetime-local">`. */
 export function localInput(millis: number): string {
-  return time(millis).replace(" ", "T");
+  return isTime(millis) ? time(millis).replace(" ", "T") : "";
 }
 
 // Characters that nobody sees, or that change the direction of what follows them; line breaks and tabs are not among them.
@@ -85,13 +94,20 @@ export function oneLine(text: string): string {
   return visible(text.replace(/[\n\t]/g, (char) => (char === "\n" ? "\\n" : "\\t")));
 }
 
+/** A text cut at a number of characters, with a mark if something was cut; no surrogate pair is split. */
+export function shortened(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const isPair = /[\ud800-\udbff]/.test(text[most - 1] ?? "");
+  return `${text.slice(0, isPair ? most - 1 : most)}…`;
+}
+
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
 const encoder = new TextEncoder();
 
-/** Characters that must not come into a terminal as they are: whoever pastes a command would run another one than is shown. */
+/** Characters that a terminal acts on: a command with them would do something else than it shows. */
 const UNSAFE = new RegExp(`${HIDDEN.source}|[\n\t]`, "u");
 
 /** A word of a command line, quoted for a shell if it has to be. What cannot be seen is written by the octal numbers of its bytes, which bash, zsh and
@@ -109,7 +125,7 @@ export type CliOptions = Readonly<Record<string, string | number | true | readon
 /** Where the command line looks for a hub if nobody names one. */
 const DEFAULT_ORIGIN = "http://127.0.0.1:8082";
 /** Commands that talk to the HTTP port, which this page comes from, and to the gateway. All others use no connection. */
-const OF_HTTP = ["dlq", "event", "export", "groups", "topics"];
+const OF_HTTP = ["dlq", "event", "export", "groups", "replay", "topics"];
 const OF_GATEWAY = ["publish", "subscribe"];
 
 /** Which hub a command is to talk to. The page does not know the address of the gateway: that is a variable, and the command fails where it is not set,
@@ -148,13 +164,12 @@ export function curl(method: string, address: string, body?: string): string {
   return `curl -X ${method} -H "Authorization: Bearer $TOKEN"${body === undefined ? "" : ` -d ${shellWord(body)}`} ${shellWord(address)}`;
 }
 
-
 /** How many bytes a text has. */
 export function size(text: string): number {
   return encoder.encode(text).length;
 }
 
-/** The first so many bytes of a text, or a few less: no character is cut. */
+/** A text cut at a number of bytes, or a few less: no character is split. */
 export function cutAt(text: string, most: number): string {
   if (text.length * 3 <= most) return text;
   const bytes = encoder.encode(text.slice(0, most));

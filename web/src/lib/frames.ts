@@ -10,7 +10,7 @@ export function inFrame(write: () => void): void {
   else setTimeout(flush);
 }
 
-/** Writes what waits at once, for a key that acts on what is about to be shown. */
+/** Writes what waits without waiting for the frame, because a key is about to act on it. */
 export function flush(): void {
   const writes = waiting;
   waiting = [];

@@ -1,9 +1,9 @@
 // JSON as text. Payloads are shown, copied and edited as the bytes that were published: parsing a number and writing it again would round
-// integers beyond 2^53. The functions here find and indent parts of a JSON text, and never build values of it.
+// integers beyond 2^53. The functions here find parts of a JSON text, and never build values of it; `lines` indents one.
 
-const [QUOTE, BACKSLASH, OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY, COMMA, COLON] = [34, 92, 123, 125, 91, 93, 44, 58];
+export const [QUOTE, BACKSLASH, OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY, COMMA, COLON] = [34, 92, 123, 125, 91, 93, 44, 58] as const;
 
-function isSpace(code: number): boolean {
+export function isSpace(code: number): boolean {
   return code === 32 || code === 10 || code === 13 || code === 9;
 }
 
@@ -27,7 +27,7 @@ function valueEnd(text: string, at: number): number {
 }
 
 /** The end of the string whose opening quote is at `at`. */
-function stringEnd(text: string, at: number): number {
+export function stringEnd(text: string, at: number): number {
   for (let end = text.indexOf('"', at + 1); end >= 0; end = text.indexOf('"', end + 1)) {
     let before = end - 1;
     while (text.charCodeAt(before) === BACKSLASH) before -= 1;
@@ -37,7 +37,7 @@ function stringEnd(text: string, at: number): number {
   return text.length;
 }
 
-function skipSpace(text: string, at: number): number {
+export function skipSpace(text: string, at: number): number {
   while (at < text.length && isSpace(text.charCodeAt(at))) at += 1;
   return at;
 }
@@ -76,60 +76,6 @@ export function items(text: string): string[] {
     if (text[at] === ",") at = skipSpace(text, at + 1);
   }
   return found;
-}
-
-/** The lines of the text with one member on each, indented by two spaces. What is no JSON stays as it is. */
-export function indentedLines(text: string): string[] {
-  const lines: string[] = [];
-  let line = "";
-  let depth = 0;
-  let from = 0;
-  const upTo = (end: number) => {
-    if (end > from) line += text.slice(from, end);
-    from = end;
-  };
-  const next = () => {
-    lines.push(line);
-    line = "  ".repeat(depth);
-  };
-  for (let i = 0; i < text.length; i += 1) {
-    const code = text.charCodeAt(i);
-    if (code === QUOTE) {
-      i = stringEnd(text, i) - 1;
-    } else if (code === COMMA) {
-      upTo(i + 1);
-      next();
-    } else if (code === COLON) {
-      upTo(i + 1);
-      line += " ";
-    } else if (isSpace(code)) {
-      upTo(i);
-      from = i + 1;
-    } else if (code === OPEN_OBJECT || code === OPEN_ARRAY) {
-      upTo(i + 1);
-      const end = skipSpace(text, i + 1);
-      const closes = text.charCodeAt(end);
-      if (closes === CLOSE_OBJECT || closes === CLOSE_ARRAY) {
-        line += text[end];
-        i = end;
-        from = end + 1;
-      } else {
-        depth += 1;
-        next();
-      }
-    } else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) {
-      upTo(i);
-      depth = Math.max(0, depth - 1);
-      next();
-    }
-  }
-  upTo(text.length);
-  lines.push(line);
-  return lines;
-}
-
-export function indented(text: string): string {
-  return indentedLines(text).join("\n");
 }
 
 /** The text without white space between its tokens. */

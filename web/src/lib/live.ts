@@ -18,7 +18,7 @@ export type Connection =
   | Readonly<{ state: "waiting"; error: ApiError }>
   | Readonly<{ state: "hidden" }>
   /** Other windows have the streams. */
-  | Readonly<{ state: "crowded" }>
+  | Readonly<{ state: "inactive" }>
   | Readonly<{ state: "stopped"; error: ApiError }>;
 
 export type Sample = Readonly<{
@@ -46,10 +46,10 @@ export type Handlers = Readonly<Record<string, (data: never) => void>>;
 
 /** Samples kept for the charts: a quarter of an hour. */
 const KEPT_SAMPLES = 900;
-/** A stream that is silent for so long is dead: the hub sends a sample a second. */
+/** A stream without a message for this time is dead: the hub sends a sample a second. */
 const SILENCE_MS = 10_000;
 /** How often a window without a stream reads again what it shows. */
-const CROWDED_POLL_MS = 15_000;
+const INACTIVE_POLL_MS = 15_000;
 const BACKOFF_MS = { least: 300, most: 10_000 };
 
 export const connection = signal<Connection>({ state: "connecting" });
@@ -58,7 +58,7 @@ export const latest = signal<Sample | undefined>(undefined);
 
 type Want = { readonly query: Query; handlers: Handlers };
 
-/** What is read while no screen wants anything in particular. */
+/** The view that is read while the screen asks for none. */
 const NOTHING_SPECIAL: Want = { query: { view: "overview" }, handlers: {} };
 
 let wanted: Want = NOTHING_SPECIAL;
@@ -165,8 +165,8 @@ function restart(): void {
   }
   if (!isFirst.peek()) {
     missed = true;
-    connection.value = { state: "crowded" };
-    timer = setTimeout(pollCrowded, CROWDED_POLL_MS);
+    connection.value = { state: "inactive" };
+    timer = setTimeout(pollInactive, INACTIVE_POLL_MS);
     return;
   }
   opening = Promise.withResolvers();
@@ -179,9 +179,9 @@ function restart(): void {
   });
 }
 
-function pollCrowded(): void {
+function pollInactive(): void {
   generation.value += 1;
-  timer = setTimeout(pollCrowded, CROWDED_POLL_MS);
+  timer = setTimeout(pollInactive, INACTIVE_POLL_MS);
 }
 
 function lost(error: ApiError): void {
@@ -254,8 +254,11 @@ function addSample(sample: Sample): void {
 
 /** The minute before the page was opened, so that charts do not begin empty. */
 async function readPast(): Promise<void> {
+  const viewer = viewerChanges.peek();
   try {
     const { samples: past } = await get<{ samples: PastSample[] }>("/stats", { range: "1m" });
+    // They are sums over what somebody else may see.
+    if (viewer !== viewerChanges.peek()) return;
     const first = samples.peek()[0]?.ts ?? Number.POSITIVE_INFINITY;
     samples.value = [...past.filter(({ ts }) => ts < first - 500), ...samples.peek()];
   } catch {

@@ -18,6 +18,27 @@ export const REASONS: Readonly<Record<string, Advice>> = {
   caught_up: { title: "Caught up", rank: 0, means: "Everything was delivered.", fix: "Nothing." },
 };
 
+/** A group that delivers and gets nowhere, by whatever reason it waits at the moment. */
+const FAILING: Advice = { title: "Failing", rank: 5, means: "In the last minute events failed, and none was acked.", fix: "The last failures name the cause. After its last attempt each event becomes a dead letter." };
+
+/** The least failures in a minute of a group that only fails; the hub goes by the same number. */
+const LEAST_FAILURES = 3;
+
+export function isFailing({ lag, rates }: Readonly<{ lag: number; rates?: Readonly<{ minute: Readonly<{ acked: number; nacked: number }> }> | undefined }>): boolean {
+  return lag > 0 && rates !== undefined && rates.minute.acked === 0 && Math.round(rates.minute.nacked * 60) >= LEAST_FAILURES;
+}
+
+/** How long a group has been waiting; one that only fails delivers all the time. */
+export function waitsSince(group: Readonly<{ since?: number | null; reason: string | null; isFailing: boolean }>): number | undefined {
+  return adviceOf(group) === FAILING ? undefined : (group.since ?? undefined);
+}
+
+/** The advice for a group: that it is failing, unless its reason ranks as high. */
+export function adviceOf(group: Readonly<{ reason: string | null; isFailing: boolean }>): Advice {
+  const own = advice(group.reason);
+  return group.isFailing && own.rank < FAILING.rank ? FAILING : own;
+}
+
 export function advice(reason: string | null): Advice {
   if (reason === null) return { title: "Delivering", rank: 0, means: "Events are being delivered.", fix: "Nothing." };
   return REASONS[reason] ?? { title: reason, rank: 3, means: "", fix: "" };

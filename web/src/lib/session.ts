@@ -1,4 +1,4 @@
-// Who looks. The token lives in the storage of this tab alone, and comes by the fragment of the link that `event-hub serve` prints, or by hand.
+// The token and its rights. The token is in the storage of this tab alone, and comes by the fragment of the link that `event-hub serve` prints, or by hand.
 import { batch, computed, signal } from "@preact/signals";
 import { type Action, type Rule, refusal } from "./rights.ts";
 
@@ -19,7 +19,7 @@ const KEY = "event-hub-token";
 
 export const token = signal<string | undefined>(undefined);
 export const who = signal<WhoAmI | undefined>(undefined);
-/** Goes up when somebody else looks, or has other rights: nothing of what was shown may stay. */
+/** Counts changes of the subject or of the rights: nothing that was shown before may stay. */
 export const viewerChanges = signal(0);
 /** Why a token is asked for; undefined while none is. */
 export const asked = signal<string | undefined>(undefined);
@@ -50,7 +50,7 @@ export function start(): void {
   if (token.value === undefined) asked.value = "Paste a token to look at this hub.";
 }
 
-/** Takes a token, with whose it is if that is known. */
+/** Takes a token, with its subject and rights if they are known. */
 export function use(given: string, me?: WhoAmI): void {
   sessionStorage.setItem(KEY, given);
   batch(() => {
@@ -66,7 +66,7 @@ export function use(given: string, me?: WhoAmI): void {
   });
 }
 
-/** Takes whose the token is, and what it may do. */
+/** Takes the subject and the rights of the token. */
 export function become(me: WhoAmI): void {
   const before = who.peek();
   batch(() => {

@@ -166,7 +166,7 @@ export function statusOf(payload: string): string | undefined {
 
 const ENDED = new Set(["stopped", "exited", "ended", "terminated", "finished", "completed", "done", "shutdown"]);
 
-/** Whether a process has said goodbye: its silence is no news. */
+/** Whether the last status of a process says that it has ended: then it is not stale. */
 export function hasEnded(payload: string): boolean {
   return ENDED.has(statusOf(payload)?.toLowerCase() ?? "");
 }

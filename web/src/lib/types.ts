@@ -117,9 +117,9 @@ export type Job = Readonly<{
 }>;
 
 export type Problem =
-  | (Readonly<{ kind: "group" }> & Pick<Group, "topic" | "group" | "reason" | "since" | "lag" | "inflight" | "parked" | "members" | "oldestUnsettled">)
+  | (Readonly<{ kind: "group" }> & Pick<Group, "topic" | "group" | "reason" | "since" | "lag" | "inflight" | "parked" | "members" | "oldestUnsettled"> & Readonly<{ failing?: true }>)
   | Readonly<{ kind: "outbox"; outbox: string; connected: boolean; reason?: string; pending?: number; oldestAgeMs?: number; parked?: number }>
-  | Readonly<{ kind: "push"; name: string; topic: string; group: string; state: string; reason?: string }>
+  | Readonly<{ kind: "push"; name: string; topic: string; group: string; state: string; reason?: string; lag?: number }>
   | Readonly<{ kind: "store"; reason?: string; warning?: string }>
   | Readonly<{ kind: "letters"; topic: string; group: string; count: number; lastTs: number }>;
 

@@ -6,7 +6,7 @@ import { signal } from "@preact/signals";
 /** Windows with a stream. Two connections are left for requests. */
 const MOST_STREAMS = 4;
 const BEAT_MS = 1_000;
-/** A window that is silent for so long is gone. */
+/** A window that has sent no beat for this time counts as closed. */
 const SILENCE_MS = 3_500;
 
 /** What a window says of itself. */
@@ -44,7 +44,7 @@ export function start(): void {
   channel.addEventListener("message", ({ data }: MessageEvent<Beat>) => {
     const isNew = !others.has(data.id);
     others.set(data.id, { ...data, at: Date.now() });
-    // A window that has just come hears of the others at once.
+    // A new window gets to know the others at once.
     if (isNew) channel.postMessage(own());
     decide();
   });

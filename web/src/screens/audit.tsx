@@ -1,4 +1,4 @@
-// Who was refused, and who has administrated what.
+// The audit log: refusals and admin actions.
 import { useMemo } from "preact/hooks";
 import { useAnnounced } from "../lib/announce.ts";
 import { get } from "../lib/api.ts";

@@ -1,4 +1,4 @@
-// Who is connected to this hub, and who is slow.
+// The connections of this hub, those with the most queued bytes first.
 import { useMemo } from "preact/hooks";
 import { useAnnounced } from "../lib/announce.ts";
 import { get } from "../lib/api.ts";

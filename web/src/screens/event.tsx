@@ -2,17 +2,19 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { get, getText, url } from "../lib/api.ts";
+import { relationsOf } from "../lib/relations.ts";
 import { useResource } from "../lib/data.ts";
 import { bytes, command, curl, duration, plural, time, visible } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
-import { page, record, type Shown as Shown_, take } from "../lib/record.ts";
+import { record, type Shown as Shown_, take } from "../lib/record.ts";
 import { route, to } from "../lib/route.ts";
 import { refused } from "../lib/session.ts";
 import { findTopic } from "../lib/topics.ts";
-import { Age, Badge, Button, CliCommand, CopyButton, Empty, ErrorBanner, Fact, Facts, Foreign, Scroll, Shown } from "../ui/basics.tsx";
+import { Age, Badge, Button, CliCommand, CopyButton, Empty, Fact, Facts, Foreign, Scroll, Shown } from "../ui/basics.tsx";
 import { Dialog } from "../ui/dialog.tsx";
 import { Payload } from "../ui/payload.tsx";
 import { PublishForm } from "./publish.tsx";
+import { Related } from "./related.tsx";
 
 type Replay = Readonly<{ id: string; round: number; seq: number }>;
 type GroupState = Readonly<{
@@ -46,7 +48,7 @@ const OPEN_STATES = ["pending", "leased", "parked", "dead_lettering"];
 /** How often an event is looked at again that a group is not done with. */
 const POLL_MS = 2_000;
 
-/** The event, with so many pages of the groups of its topic. */
+/** The event, with a number of pages of the groups of its topic. */
 async function follow(topic: string, which: { id: string } | { seq: string }, pages: number, signal: AbortSignal): Promise<Followed> {
   const { taken, rest } = take<Journey>(await getText("/event", { topic, ...which }, signal), "event");
   const event = taken.get("event");
@@ -134,7 +136,6 @@ function NoRecord({ journey, topic }: { journey: Journey; topic: string }) {
 
 function Whole({ shown, topic }: { shown: Shown_; topic: string }) {
   const { record, payload } = shown;
-  const correlation = record.headers?.["x-correlation-id"] ?? record.headers?.["correlationId"];
   return (
     <>
       <Facts>
@@ -158,7 +159,7 @@ function Whole({ shown, topic }: { shown: Shown_; topic: string }) {
         </Scroll>
       )}
       <Payload text={payload} name={`${topic}-${record.seq}`} />
-      {correlation !== undefined && <Related topic={topic} correlation={correlation} seq={record.seq} />}
+      {relationsOf(record.headers).map((relation) => <Related key={`${relation.parameter} ${relation.id}`} topic={topic} relation={relation} seq={record.seq} />)}
     </>
   );
 }
@@ -190,7 +191,7 @@ function JourneyList({ journey, topic, more }: { journey: Journey; topic: string
           <li><Badge tone="plain">replay</Badge><span>of <a href={to("/event", { topic, id: journey.replayOf })}>the event that was published first</a>{journey.replayFor !== undefined && <>, for group {journey.replayFor} alone</>}</span></li>
         )}
         {isCommitted && (
-          <li><Badge tone="good">committed</Badge><span>seq {journey.seq} of {topic}{journey.committed !== undefined && <>, {time(journey.committed)} (<Age ts={journey.committed} of=" ago" />)</>}</span></li>
+          <li><Badge tone="good">committed</Badge><span>seq {journey.seq} of <Foreign text={topic} most={300} />{journey.committed !== undefined && <>, {time(journey.committed)} (<Age ts={journey.committed} of=" ago" />)</>}</span></li>
         )}
         {groups.map((state) => <GroupStep key={state.group} state={state} topic={topic} />)}
       </ol>
@@ -226,50 +227,5 @@ function GroupStep({ state, topic }: { state: GroupState; topic: string }) {
       </span>
       {state.letter !== undefined && <a class="button" href={to("/letters", { topic, group: state.group, letter: state.letter.id })}>Dead letter</a>}
     </li>
-  );
-}
-
-/** Requests of one search at most. */
-const MOST_PAGES = 20;
-
-/** Events of the topic with the same correlation id; on demand, because the hub reads the log for it. */
-function Related({ topic, correlation, seq }: { topic: string; correlation: string; seq: number }) {
-  const asked = useSignal(false);
-  const related = useResource(asked.value ? `related ${topic} ${correlation}` : undefined, async (signal) => {
-    const events: Shown_[] = [];
-    let afterSeq: number | undefined;
-    for (let n = 0; n < MOST_PAGES; n += 1) {
-      const text = await getText("/replay", { topic, correlationId: correlation, afterSeq, limit: 100 }, signal);
-      const found = page<{ next?: number }>(text);
-      events.push(...found.events);
-      afterSeq = found.rest.next;
-      if (afterSeq === undefined) break;
-    }
-    return { events, isWhole: afterSeq === undefined };
-  });
-  const { data, error } = related.state.value;
-  if (!asked.value) return <p><Button onClick={() => { asked.value = true; }}>Find events with the same correlation id</Button></p>;
-  return (
-    <section aria-label="Same correlation id">
-      <h2>Same correlation id</h2>
-      <ErrorBanner error={error} retry={related.reload} />
-      {data === undefined ? error === undefined && <p class="muted">Reading the topic…</p> : (
-        <>
-          <table class="plain">
-            <thead><tr><th scope="col" class="numeric">Seq</th><th scope="col">Key</th><th scope="col" class="numeric">Time</th></tr></thead>
-            <tbody>
-              {data.events.map(({ record }) => (
-                <tr key={record.seq}>
-                  <td class="numeric">{record.seq === seq ? `${seq} (this one)` : <a href={to("/event", { topic, seq: record.seq })}>{record.seq}</a>}</td>
-                  <td>{record.key === undefined ? "–" : <Foreign text={record.key} />}</td>
-                  <td class="numeric">{time(record.ts)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-          {!data.isWhole && <p class="muted">Only a part of the topic was read.</p>}
-        </>
-      )}
-    </section>
   );
 }

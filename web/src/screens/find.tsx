@@ -26,6 +26,7 @@ export function Find() {
     return places.peek();
   });
   const { data: found, error } = search.state.value;
+  const isNoId = error?.code === "bad_request";
   useEffect(() => {
     const [only, ...others] = found ?? [];
     if (only !== undefined && others.length === 0) instead("/event", { topic: only.topic, id });
@@ -33,12 +34,27 @@ export function Find() {
   return (
     <>
       <h1>Find an event</h1>
-      <p>Id <Foreign text={id} /></p>
-      <ErrorBanner error={error} retry={search.reload} />
-      <p class="muted">{count(searched.value)} topics searched{found !== undefined || error !== undefined ? "" : "…"}</p>
+      {isNoId ? (
+        <Empty title="That is no id of an event">
+          <p><Foreign text={error.message} most={400} />. Where else it may be:</p>
+          <ul>
+            <li><a href={to("/topics", { q: id })}>topics with this in their name</a></li>
+            <li><a href={to("/groups", { q: id })}>groups with this in their name or topic</a></li>
+            <li><a href={to("/letters", { key: id, replayed: "all" })}>dead letters with this key</a></li>
+            <li><a href={to("/letters", { q: id, replayed: "all" })}>dead letters with this in their error</a></li>
+          </ul>
+          <p>An event with this in its key or payload: open its topic, and filter the tail.</p>
+        </Empty>
+      ) : (
+        <>
+          <p>Id <Foreign text={id} /></p>
+          <ErrorBanner error={error} retry={search.reload} />
+          <p class="muted">{count(searched.value)} topics searched{found !== undefined || error !== undefined ? "" : "…"}</p>
+        </>
+      )}
       <ul>{places.value.map(({ topic, seq }) => <li key={topic}><a href={to("/event", { topic, id })}>seq {seq} of {topic}</a></li>)}</ul>
       {found?.length === 0 && <Empty title="No topic has this id"><p>None of the topics that this token may read knows it: it was not published, or was cleaned away and forgotten. A row that still waits in an <a href={to("/outboxes")}>outbox</a> has no topic yet.</p></Empty>}
-      <CliCommand text={command("event show", [id])} />
+      {!isNoId && <CliCommand text={command("event show", [id])} />}
     </>
   );
 }

@@ -1,4 +1,4 @@
-// One group: why it delivers nothing, how far behind it is and for how long still, who its members are, and how to move it.
+// One group: why it delivers nothing, its lag with a forecast, its members and failures; seek and delete.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { get, post, remove } from "../lib/api.ts";
@@ -8,14 +8,13 @@ import { forecast, type Point } from "../lib/forecast.ts";
 import { command, count, duration, localInput, milliseconds, plural, rate, short } from "../lib/format.ts";
 import { object } from "../lib/json.ts";
 import { useLive } from "../lib/live.ts";
-import { advice } from "../lib/reasons.ts";
 import { go, route, to } from "../lib/route.ts";
 import { refused } from "../lib/session.ts";
 import type { Failure, GroupDetail, Member } from "../lib/types.ts";
 import { Age, Button, CliCommand, Empty, Fact, Facts, Field, Foreign, Scroll, Shown } from "../ui/basics.tsx";
 import { Chart } from "../ui/chart.tsx";
 import { Confirm } from "../ui/confirm.tsx";
-import { isStuck, ReasonBadge } from "./groups.tsx";
+import { adviceNow, ReasonBadge, stuckSince } from "./groups.tsx";
 
 /** Members in the table at most. */
 const MOST_MEMBERS = 200;
@@ -84,14 +83,15 @@ function Delete({ topic, group, close }: { topic: string; group: string; close: 
 }
 
 function Detail({ data, points }: { data: GroupDetail; points: readonly Point[] }) {
-  const { means, fix } = advice(data.reason);
+  const { means, fix } = adviceNow(data);
+  const since = stuckSince(data);
   return (
     <>
       <section class="verdict" aria-label="State">
         <ReasonBadge group={data} />
         <p>
           {means} {data.lag > 0 && <b>{fix}</b>}
-          {data.since !== undefined && data.since !== null && isStuck(data) && <> Nothing was delivered for <Age ts={data.since} />.</>}
+          {since !== undefined && <> Nothing was delivered for <Age ts={since} />.</>}
           {data.owner !== undefined && <> It is served by <a href={to("/hubs", { q: data.owner })}><Foreign text={data.owner} /></a>.</>}
         </p>
       </section>
@@ -99,10 +99,7 @@ function Detail({ data, points }: { data: GroupDetail; points: readonly Point[] 
         <section class="verdict" aria-label="What blocks the key">
           <p>
             <a href={to("/event", { topic: data.topic, seq: data.blocking.seq })}>Event {data.blocking.seq}</a>
-            {isText(data.blocking.key) && <> of key <Foreign text={data.blocking.key} /></>} comes first.
-            It is {data.blocking.state ?? "not settled"}
-            {data.blocking.member !== undefined && <> with member {data.blocking.member}</>}
-            {data.blocking.leftMs !== undefined && <>, for {duration(data.blocking.leftMs)} still</>}.
+            {isText(data.blocking.key) && <> of key <Foreign text={data.blocking.key} /></>} comes first. <Block blocking={data.blocking} members={data.members} />
           </p>
           <a class="button" href={to("/event", { topic: data.topic, seq: data.blocking.seq })}>Open the event</a>
           {isText(data.blocking.key) && <a class="button" href={to("/topic", { topic: data.topic, key: data.blocking.key })}>Events of the key</a>}
@@ -125,7 +122,7 @@ function Detail({ data, points }: { data: GroupDetail; points: readonly Point[] 
         <Fact name="Next deadline">{data.nextDeadlineMs === undefined || data.nextDeadlineMs === null ? "–" : `in ${duration(data.nextDeadlineMs)}`}</Fact>
       </Facts>
       <div class="charts">
-        <Chart title="Lag" times={points.map((point) => point.ts)} shown={short} lines={[{ name: "events behind", color: "--chart-4", values: points.map((point) => point.lag) }]} />
+        <Chart title="Lag" times={points.map((point) => point.ts)} shown={short} isWhole lines={[{ name: "events behind", color: "--chart-4", values: points.map((point) => point.lag) }]} />
       </div>
       {data.members === undefined ? (
         <p class="note">Another hub on this store serves the group: its members and its last failures are known there.</p>
@@ -136,6 +133,24 @@ function Detail({ data, points }: { data: GroupDetail; points: readonly Point[] 
       <p><a href={to("/letters", { topic: data.topic, group: data.group })}>Dead letters of this group</a></p>
     </>
   );
+}
+
+/** What becomes of the event that blocks a key. */
+function Block({ blocking: { state, member, leftMs }, members }: { blocking: NonNullable<GroupDetail["blocking"]>; members: readonly Member[] | undefined }) {
+  const left = leftMs === undefined ? undefined : duration(leftMs);
+  if (member !== undefined) return <>It is held by <Holder member={member} members={members} />{left !== undefined && <>, who has {left} left to ack it</>}.</>;
+  switch (state) {
+    case "parked": return <>It has failed, and is tried again{left === undefined ? " later" : ` in ${left}`}.</>;
+    case "dead_lettering": return <>It is being given up.</>;
+    case "pending": return <>It is still to be delivered.</>;
+    default: return <>It is not settled.</>;
+  }
+}
+
+/** The member that holds an event: its subject, if the token may see it, and its number in the table of members. */
+function Holder({ member, members }: { member: number | string; members: readonly Member[] | undefined }) {
+  const subject = members?.find((one) => one.member === member)?.subject;
+  return subject === undefined ? <>member {member}</> : <><Foreign text={subject} most={80} /> (member {member})</>;
 }
 
 function isText(value: string | null | undefined): value is string {
@@ -151,15 +166,16 @@ function Members({ topic, group, members }: { topic: string; group: string; memb
       ) : (
         <Scroll label="Table of members">
           <table class="plain">
-            <thead><tr><th scope="col">Subject</th><th scope="col" class="numeric">In flight</th><th scope="col" class="numeric">Holds its oldest for</th><th scope="col" class="numeric extra">Time to ack</th><th scope="col">State</th></tr></thead>
+            <thead><tr><th scope="col">Member</th><th scope="col" class="rest">Subject</th><th scope="col" class="numeric">In flight</th><th scope="col" class="numeric">Holds its oldest for</th><th scope="col" class="numeric extra">Time to ack</th><th scope="col">State</th></tr></thead>
             <tbody>
               {members.slice(0, MOST_MEMBERS).map((member, index) => (
-                <tr key={index}>
+                <tr key={member.member ?? index}>
+                  <td>{member.member ?? "–"}</td>
                   <td>{member.subject === undefined ? <span class="muted">–</span> : <a href={to("/connections", { q: member.subject })}><Foreign text={member.subject} most={80} /></a>}</td>
                   <td class="numeric">{count(member.inflight)}</td>
                   <td class="numeric">{duration(member.oldestHeldMs)}</td>
                   <td class="numeric extra">{duration(member.ackTimeoutMs)}</td>
-                  <td>{member.paused ? "paused" : member.hasRoom ? "has room" : "full"}</td>
+                  <td class="nowrap">{member.paused ? "paused" : member.hasRoom ? "has room" : "full"}</td>
                 </tr>
               ))}
             </tbody>
@@ -178,13 +194,13 @@ function Failures({ topic, failures }: { topic: string; failures: readonly Failu
       {failures.length === 0 ? <p class="muted">None since the hub started.</p> : (
         <Scroll label="Table of failures">
           <table class="plain">
-            <thead><tr><th scope="col" class="numeric">Event</th><th scope="col" class="numeric">Attempt</th><th scope="col" class="numeric">When</th><th scope="col">Reason</th></tr></thead>
+            <thead><tr><th scope="col" class="numeric">Event</th><th scope="col" class="numeric">Attempt</th><th scope="col" class="numeric">When</th><th scope="col" class="rest">Reason</th></tr></thead>
             <tbody>
               {failures.map((failure) => (
                 <tr key={`${failure.seq} ${failure.attempt} ${failure.ts}`}>
                   <td class="numeric"><a href={to("/event", { topic, seq: failure.seq })}>{failure.seq}</a></td>
                   <td class="numeric">{failure.attempt}</td>
-                  <td class="numeric"><Age ts={failure.ts} of=" ago" /></td>
+                  <td class="numeric nowrap"><Age ts={failure.ts} of=" ago" /></td>
                   <td><Foreign text={failure.reason ?? "no reason given"} /></td>
                 </tr>
               ))}

@@ -1,15 +1,23 @@
-// The hubs over this store.
-import { get } from "../lib/api.ts";
+// The hubs over this store, and how many groups each of them serves.
+import { get, pages } from "../lib/api.ts";
 import { useResource } from "../lib/data.ts";
+import { count } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
-import { route } from "../lib/route.ts";
+import { route, to } from "../lib/route.ts";
 import { who } from "../lib/session.ts";
-import { Age, Badge, CliCommand, Empty, Fact, Facts, Foreign, Scroll, Shown } from "../ui/basics.tsx";
+import type { Group } from "../lib/types.ts";
+import { Age, Badge, CliCommand, Empty, ErrorBanner, Fact, Facts, Foreign, Scroll, Shown } from "../ui/basics.tsx";
+import { THIS_HUB } from "./groups.tsx";
 
 type Hub = Readonly<{ id: string; address: string; version: string; started: number; this: boolean }>;
 type Ready = Readonly<{ ready: boolean; draining: boolean; store: Readonly<{ available: boolean; reason?: string; warnings?: readonly string[]; damaged?: number }> }>;
 
+type Served = Readonly<{ counts: ReadonlyMap<string, number>; isWhole: boolean }>;
+
 const POLL_MS = 5_000;
+const GROUPS_POLL_MS = 15_000;
+/** Groups that are counted. */
+const MOST_GROUPS = 20_000;
 
 export function Hubs() {
   useLive({ view: "overview" }, {});
@@ -49,26 +57,48 @@ function ThisHub({ ready }: { ready: Ready | undefined }) {
   );
 }
 
+/** How many groups each hub serves, by its address. Those that this hub knows nothing newer of are served by it, or by nobody. */
+async function groupsByHub(signal: AbortSignal): Promise<Served> {
+  const counts = new Map<string, number>();
+  let seen = 0;
+  await pages<{ groups: Group[]; next?: string }>("/groups", { limit: 2_000 }, signal, (page) => {
+    for (const { owner, reason } of page.groups) {
+      const hub = owner ?? (reason === "elsewhere" ? undefined : THIS_HUB);
+      if (hub !== undefined) counts.set(hub, (counts.get(hub) ?? 0) + 1);
+    }
+    seen += page.groups.length;
+    return seen >= MOST_GROUPS;
+  });
+  return { counts, isWhole: seen < MOST_GROUPS };
+}
+
 function Members({ hubs }: { hubs: readonly Hub[] }) {
   const wanted = route.value.params["q"];
+  const served = useResource("groups by hub", groupsByHub, GROUPS_POLL_MS);
+  const { data, error } = served.state.value;
   return (
     <>
+      <ErrorBanner error={error} retry={served.reload} />
       <Scroll label="Hubs">
         <table class="plain">
-          <thead><tr><th scope="col">Hub</th><th scope="col">Address</th><th scope="col">Version</th><th scope="col" class="numeric">Running for</th></tr></thead>
+          <thead><tr><th scope="col">Hub</th><th scope="col">Address</th><th scope="col" class="numeric">Groups</th><th scope="col">Version</th><th scope="col" class="numeric">Running for</th></tr></thead>
           <tbody>
-            {hubs.map((hub) => (
-              <tr key={hub.id} class={wanted !== undefined && (hub.address === wanted || hub.id === wanted) ? "changed" : undefined}>
-                <td><code>{hub.id}</code> {hub.this && <Badge tone="good">this one</Badge>}</td>
-                <td>{hub.address}</td>
-                <td>{hub.version}</td>
-                <td class="numeric"><Age ts={hub.started} /></td>
-              </tr>
-            ))}
+            {hubs.map((hub) => {
+              const place = hub.this ? THIS_HUB : hub.address;
+              return (
+                <tr key={hub.id} class={wanted !== undefined && (hub.address === wanted || hub.id === wanted) ? "changed" : undefined}>
+                  <td><code>{hub.id}</code> {hub.this && <Badge tone="good">this one</Badge>}</td>
+                  <td>{hub.address}</td>
+                  <td class="numeric">{data === undefined ? "–" : <a href={to("/groups", { hub: place })}>{data.isWhole ? "" : "at least "}{count(data.counts.get(place) ?? 0)}</a>}</td>
+                  <td>{hub.version}</td>
+                  <td class="numeric"><Age ts={hub.started} /></td>
+                </tr>
+              );
+            })}
           </tbody>
         </table>
       </Scroll>
-      <p class="muted">Which groups each of them serves. The command reads the store: run it where the hubs run, with their configuration or <code>MONGO_URL</code>.</p>
+      <p class="muted">Groups that your token may see. The command reads the store: run it where the hubs run, with their configuration or <code>MONGO_URL</code>.</p>
       <CliCommand text="event-hub cluster ls" />
     </>
   );

@@ -1,26 +1,26 @@
 // The workbench for dead letters: what fails and whether it is one cause; edit; replay one, selected ones or all that match, to the group that failed.
 import { type Signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { useAnnounced } from "../lib/announce.ts";
 import { get } from "../lib/api.ts";
 import { usePages, useResource } from "../lib/data.ts";
-import { count, plural } from "../lib/format.ts";
-import { latest, useLive } from "../lib/live.ts";
+import { count, plural, visible } from "../lib/format.ts";
+import { useNewLetters } from "../lib/reload.ts";
+import { useLive } from "../lib/live.ts";
 import { open, route, set, to } from "../lib/route.ts";
 import { refused, who } from "../lib/session.ts";
 import { SortedList } from "../lib/sorted.ts";
-import type { Letter, Summary } from "../lib/types.ts";
-import { Age, Button, Empty, ErrorBanner, Foreign, Shown } from "../ui/basics.tsx";
+import type { ErrorCount, Letter, Summary } from "../lib/types.ts";
+import { Age, Button, Empty, ErrorBanner, Foreign, notice, Shown } from "../ui/basics.tsx";
 import { FilterBox } from "../ui/filter.tsx";
+import { StableList } from "../ui/stable.tsx";
 import { type Column, orderOf, Table } from "../ui/table.tsx";
 import { JobDialog, Jobs } from "./jobs.tsx";
 import { LetterDialog } from "./letter.tsx";
 import { Act, type Acting, type Which } from "./replay.tsx";
 
 const PAGE = 1_000;
-/** The list is read again at most so often while events fail: a person works on it. */
-const RELOAD_MS = 10_000;
 /** Errors that are shown apart. */
 const CAUSES = 20;
 
@@ -125,28 +125,10 @@ export function Letters() {
   );
 }
 
-/** Reads again when the hub says that events were given up since: at once, and then not more often than every few seconds, however many are. */
-function useNewLetters(reload: () => void): void {
-  const sample = latest.value;
-  const newest = useRef(reload);
-  newest.current = reload;
-  const lastRead = useRef(performance.now());
-  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  useEffect(() => {
-    if (sample === undefined || sample.deadlettered === 0) return;
-    timer.current ??= setTimeout(() => {
-      timer.current = undefined;
-      lastRead.current = performance.now();
-      newest.current();
-    }, Math.max(0, lastRead.current + RELOAD_MS - performance.now()));
-  }, [sample]);
-  useEffect(() => () => clearTimeout(timer.current), []);
-}
-
 function Filters({ all }: { all: Summary | undefined }) {
   const { topic = "", group = "", replayed = "0" } = route.value.params;
   const groups = all?.groups ?? [];
-  const options = (values: readonly string[], now: string) => [...new Set([...values, ...(now === "" ? [] : [now])])].sort().map((one) => <option key={one} value={one}>{one}</option>);
+  const options = (values: readonly string[], now: string) => [...new Set([...values, ...(now === "" ? [] : [now])])].sort().map((one) => <option key={one} value={one}>{visible(one)}</option>);
   return (
     <div class="toolbar">
       <FilterBox label="Filter by text in the error" placeholder="Text in the error" />
@@ -168,25 +150,39 @@ function Filters({ all }: { all: Summary | undefined }) {
   );
 }
 
+/** Why a cause cannot be chosen. */
+const NO_TEXT = "letters without an error text cannot be told from others by it; select them in the table";
+
 /** What fails, by cause. */
 function Causes({ total, err }: { total: Summary; err: string | undefined }) {
   if (total.errors.length === 0) return null;
   const others = total.errors.slice(CAUSES).reduce((sum, one) => sum + one.count, total.otherErrors);
   return (
     <section aria-label="Errors">
-      <ul class="causes">
-        {err !== undefined && <li><button type="button" onClick={() => set({ err: undefined })}>Every error</button></li>}
-        {total.errors.slice(0, CAUSES).map((one) => (
-          <li key={one.err}>
-            <button type="button" aria-pressed={err === one.err} aria-disabled={one.err === "" ? true : undefined} onClick={() => { if (one.err !== "") set({ err: err === one.err ? undefined : one.err }); }}>
-              <b>{count(one.count)}</b> <Foreign text={one.err === "" ? "(no error given)" : one.err} most={90} /> <small>last <Age ts={one.lastTs} of=" ago" /></small>
-            </button>
-          </li>
-        ))}
-      </ul>
+      <StableList rows={total.errors.slice(0, CAUSES)} id={(one) => one.err}>
+        {(rows) => (
+          <ul class="causes">
+            {err !== undefined && <li><button type="button" onClick={() => set({ err: undefined })}>Every error</button></li>}
+            {rows.map((one) => <li key={one.err}><Cause one={one} isChosen={err === one.err} /></li>)}
+          </ul>
+        )}
+      </StableList>
       {others > 0 && <p class="muted">{plural(others, "letter")} with other errors.</p>}
       {!total.complete && <p class="muted">There are more letters than one request counts.</p>}
     </section>
+  );
+}
+
+function Cause({ one, isChosen }: { one: ErrorCount; isChosen: boolean }) {
+  const isNameless = one.err === "";
+  const choose = () => {
+    if (isNameless) notice.value = `Not possible: ${NO_TEXT}.`;
+    else set({ err: isChosen ? undefined : one.err });
+  };
+  return (
+    <button type="button" aria-pressed={isChosen} aria-disabled={isNameless ? true : undefined} title={isNameless ? `Not possible: ${NO_TEXT}` : undefined} onClick={choose}>
+      <b>{count(one.count)}</b> <Foreign text={isNameless ? "(no error given)" : one.err} most={90} /> <small>last <Age ts={one.lastTs} of=" ago" /></small>
+    </button>
   );
 }
 

@@ -1,20 +1,24 @@
-// What is stuck and why, then what flows.
+// The overview: problems with their reasons, then rates, latency and lag.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useAnnounced } from "../lib/announce.ts";
 import { get } from "../lib/api.ts";
 import { generation, useResource } from "../lib/data.ts";
 import { bytes, command, count, curl, duration, milliseconds, plural, rate, short } from "../lib/format.ts";
+import { useNewLetters } from "../lib/reload.ts";
 import { latest, type PastSample, samples, useLive } from "../lib/live.ts";
-import { advice, REASONS } from "../lib/reasons.ts";
+import { isPattern } from "../lib/patterns.ts";
+import { withoutPushGroups, olderLetters, openLetters, unsolved } from "../lib/problems.ts";
+import { adviceOf, REASONS, waitsSince } from "../lib/reasons.ts";
 import { route, set, to } from "../lib/route.ts";
 import type { Problem, Summary, Topic } from "../lib/types.ts";
 import { Age, Badge, Button, CliCommand, Empty, Foreign } from "../ui/basics.tsx";
 import { Chart } from "../ui/chart.tsx";
 import { Icon } from "../ui/icons.tsx";
+import { StableList } from "../ui/stable.tsx";
 import { ENDPOINT_STATES } from "./push.tsx";
 
-/** Problems that are shown before somebody asks for all of them. */
+/** Problems that are shown before somebody asks for all of them; a single one is not worth a button. */
 const FIRST_PROBLEMS = 8;
 /** How often the dead letters are counted again. */
 const LETTERS_POLL_MS = 15_000;
@@ -25,6 +29,7 @@ export function Overview() {
   /** As this stream has told them; one that came before may have told of topics that are quiet now. */
   const busiest = useSignal<Readonly<{ of: number; rows: ReadonlyMap<string, Topic> }>>({ of: 0, rows: new Map() });
   const letters = useResource("letters", (signal) => get<Summary>("/dlq/summary", { replayed: 0 }, signal), LETTERS_POLL_MS);
+  useNewLetters(letters.reload);
   useLive({ view: "overview" }, {
     problems: (data: { problems: Problem[]; more: number }) => {
       problems.value = data.problems;
@@ -38,29 +43,32 @@ export function Overview() {
       busiest.value = { of, rows };
     },
   });
-  const total = (problems.value?.length ?? 0) + more.value;
-  useAnnounced(problems.value === undefined ? "" : plural(total, "problem"));
-  const isAll = route.value.params["all"] === "1" || (problems.value?.length ?? 0) <= FIRST_PROBLEMS;
-  const shown = problems.value?.slice(0, isAll ? undefined : FIRST_PROBLEMS) ?? [];
-  const isEmpty = latest.value?.topics === 0;
   const waiting = letters.state.value.data;
+  const found = withoutPushGroups(unsolved(problems.value ?? [], waiting, letters.state.value.at));
+  const older = waiting === undefined ? 0 : olderLetters(found, waiting);
+  const total = found.length + more.value;
+  useAnnounced(problems.value === undefined ? "" : plural(total, "problem"));
+  const isAll = route.value.params["all"] === "1" || found.length <= FIRST_PROBLEMS + 1;
+  const shown = found.slice(0, isAll ? undefined : FIRST_PROBLEMS);
+  const isEmpty = latest.value?.topics === 0;
   if (isEmpty) return <FirstEvent />;
   return (
     <>
       <h1>Overview</h1>
       <section class="problems" aria-label="Problems">
         {problems.value === undefined && <p class="muted">Looking…</p>}
-        {problems.value?.length === 0 && <AllGood />}
-        {problems.value !== undefined && problems.value.length > 0 && (
+        {problems.value !== undefined && (
           <>
-            <h2>{plural(total, "problem")}</h2>
-            <ul>{shown.map((problem) => <li key={keyOf(problem)}><ProblemRow problem={problem} /></li>)}</ul>
-            {shown.length < problems.value.length && <Button onClick={() => set({ all: "1" })}>Show all {count(problems.value.length)}</Button>}
+            {total === 0 ? <AllGood /> : <h2>{plural(total, "problem")}</h2>}
+            <StableList rows={shown} id={keyOf}>
+              {(rows, isGone) => <ul>{rows.map((problem) => <li key={keyOf(problem)} class={isGone(problem) ? "gone" : undefined}><ProblemRow problem={problem} isGone={isGone(problem)} letters={waiting} /></li>)}</ul>}
+            </StableList>
+            {shown.length < found.length && <Button onClick={() => set({ all: "1" })}>Show all {count(found.length)}</Button>}
             {isAll && more.value > 0 && <a href={to("/groups", { reason: "stuck" })}>and {count(more.value)} more</a>}
           </>
         )}
-        {waiting !== undefined && waiting.letters > 0 && (
-          <p><Badge tone="warn">Dead letters</Badge> <a href={to("/letters")}>{plural(waiting.letters, "dead letter")} not replayed{waiting.complete ? "" : ", and more"}</a></p>
+        {waiting !== undefined && older > 0 && (
+          <p><Badge tone="warn">Dead letters</Badge> <a href={to("/letters")}>{plural(older, "older dead letter")} not replayed{waiting.complete ? "" : ", and more"}</a></p>
         )}
       </section>
       <Tiles />
@@ -72,7 +80,7 @@ export function Overview() {
 
 function AllGood() {
   const sample = latest.value;
-  return <p class="allgood"><Icon name="check" /> Nothing is stuck. {plural(sample?.groups ?? 0, "group")}, {plural(sample?.topics ?? 0, "topic")}.</p>;
+  return <h2 class="allgood"><Icon name="check" /> Nothing is stuck. {plural(sample?.groups ?? 0, "group")}, {plural(sample?.topics ?? 0, "topic")}.</h2>;
 }
 
 function Tiles() {
@@ -81,9 +89,9 @@ function Tiles() {
     <section class="tiles" aria-label="Now">
       <Tile name="Published" value={`${rate(sample?.published)}/s`} note={`${bytes(sample?.bytes)}/s`} href={to("/topics", { sort: "-rate" })} />
       <Tile name="Delivered" value={`${rate(sample?.delivered)}/s`} note={`${rate(sample?.acked)}/s acked`} href={to("/groups", { sort: "-acked" })} />
-      <Tile name="Latency p99" value={milliseconds(sample?.latencyMs?.p99)} note={`p50 ${milliseconds(sample?.latencyMs?.p50)}, from commit to delivery`} />
+      <Tile name="Latency p99" value={milliseconds(sample?.latencyMs?.p99)} note={`p50 ${milliseconds(sample?.latencyMs?.p50)}, from commit to delivery`} href={to("/groups", { sort: "-latency" })} />
       <Tile name="Lag" value={short(sample?.lag ?? 0)} note={`${count(sample?.inflight)} in flight`} href={to("/groups", { sort: "-lag" })} />
-      <Tile name="Failing" value={`${rate(sample?.nacked)}/s`} note={`${rate(sample?.deadlettered)}/s dead letters`} href={to("/letters")} />
+      <Tile name="Failing" value={`${rate(sample?.nacked)}/s`} note={`${rate(sample?.deadlettered)}/s dead letters`} href={to("/groups", { sort: "-failed" })} />
     </section>
   );
 }
@@ -93,20 +101,24 @@ function Busiest({ topics }: { topics: readonly Topic[] }) {
   return (
     <section aria-label="Busiest topics">
       <h2>Busiest topics</h2>
-      <table class="plain">
-        <thead><tr><th scope="col">Topic</th><th scope="col" class="numeric">Events/s</th><th scope="col" class="numeric extra">Per s, 1 min</th><th scope="col" class="numeric extra">Bytes/s</th><th scope="col" class="numeric">Newest</th></tr></thead>
-        <tbody>
-          {shown.map((topic) => (
-            <tr key={topic.name}>
-              <td><a href={to("/topic", { topic: topic.name })}>{topic.name}</a></td>
-              <td class="numeric">{rate(topic.rates.second.published)}</td>
-              <td class="numeric extra">{rate(topic.rates.minute.published)}</td>
-              <td class="numeric extra">{bytes(topic.rates.second.bytes)}</td>
-              <td class="numeric"><Age ts={topic.lastCommitted} of=" ago" /></td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <StableList rows={shown} id={(topic) => topic.name}>
+        {(rows) => (
+          <table class="plain">
+            <thead><tr><th scope="col" class="rest">Topic</th><th scope="col" class="numeric">Events/s</th><th scope="col" class="numeric extra">Per s, 1 min</th><th scope="col" class="numeric extra">Bytes/s</th><th scope="col" class="numeric">Newest</th></tr></thead>
+            <tbody>
+              {rows.map((topic) => (
+                <tr key={topic.name}>
+                  <td><a href={to("/topic", { topic: topic.name })}>{topic.name}</a></td>
+                  <td class="numeric">{rate(topic.rates.second.published)}</td>
+                  <td class="numeric extra">{rate(topic.rates.minute.published)}</td>
+                  <td class="numeric extra">{bytes(topic.rates.second.bytes)}</td>
+                  <td class="numeric nowrap"><Age ts={topic.lastCommitted} of=" ago" /></td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )}
+      </StableList>
       <p><a href={to("/topics")}>All topics</a></p>
     </section>
   );
@@ -149,7 +161,7 @@ function Charts() {
               { name: "p99", color: "--chart-3", values: kept.map((sample) => sample.latencyMs?.p99) },
               { name: "p50", color: "--chart-1", values: kept.map((sample) => sample.latencyMs?.p50), dash: true },
             ]} />
-            <Chart title="Lag" times={times} span={span} shown={short} lines={[{ name: "events behind", color: "--chart-4", values: kept.map((sample) => sample.lag) }]} />
+            <Chart title="Lag" times={times} span={span} shown={short} isWhole lines={[{ name: "events behind", color: "--chart-4", values: kept.map((sample) => sample.lag) }]} />
           </>
         )}
       </div>
@@ -181,32 +193,39 @@ function pushText(state: string): string {
   return ENDPOINT_STATES[state] ?? `It is ${state}.`;
 }
 
-/** What a button is about, for those who do not see its row. */
+/** The object of a button, for screen readers. */
 function Of({ children }: { children: ComponentChildren }) {
   return <span class="offscreen"> {children}</span>;
 }
 
-function ProblemRow({ problem }: { problem: Problem }) {
+function ProblemRow({ problem, isGone, letters }: { problem: Problem; isGone: boolean; letters: Summary | undefined }) {
+  const kind = (tone: "bad" | "warn", title: string) => (isGone ? <Badge tone="good">Solved</Badge> : <Badge tone={tone}>{title}</Badge>);
   switch (problem.kind) {
     case "group": {
-      const { title, means, fix, rank } = advice(problem.reason);
+      const judged = { reason: problem.reason, since: problem.since ?? null, isFailing: problem.failing === true };
+      const { title, means, fix, rank } = adviceOf(judged);
+      const since = waitsSince(judged);
       const at = to("/group", { topic: problem.topic, group: problem.group });
       return (
         <>
-          <Badge tone={rank >= 5 ? "bad" : "warn"}>{title}</Badge>
+          {kind(rank >= 5 ? "bad" : "warn", title)}
           <a href={link(at)}><b>{problem.group}</b> of {problem.topic}</a>
-          <span>{plural(problem.lag, "event")} behind{problem.since !== null && problem.since !== undefined && <>, for <Age ts={problem.since} /></>}. {means} <span class="muted">{fix}</span></span>
+          <span>{plural(problem.lag, "event")} behind{since !== undefined && <>, for <Age ts={since} /></>}. {means} <span class="muted">{fix}</span></span>
           <a class="button" href={link(at)}>See why<Of>{problem.group} of {problem.topic} is stuck</Of> <Icon name="arrow" /></a>
         </>
       );
     }
     case "letters": {
       const at = to("/letters", { topic: problem.topic, group: problem.group });
+      const open = openLetters(problem, letters);
       return (
         <>
-          <Badge tone="warn">Dead letters</Badge>
+          {kind("warn", "Dead letters")}
           <a href={link(at)}><b>{problem.group}</b> of {problem.topic}</a>
-          <span>{plural(problem.count, "event")} given up in the last hour, the newest <Age ts={problem.lastTs} of=" ago" />.</span>
+          <span>
+            {plural(problem.count, "event")} given up in the last hour, the newest <Age ts={problem.lastTs} of=" ago" />.
+            {open !== undefined && <span class="muted"> {open === 1 ? "1 dead letter is" : `${count(open)} dead letters are`} not replayed.</span>}
+          </span>
           <a class="button" href={link(at)}>Replay…<Of>dead letters of {problem.group} of {problem.topic}</Of> <Icon name="arrow" /></a>
         </>
       );
@@ -214,7 +233,7 @@ function ProblemRow({ problem }: { problem: Problem }) {
     case "outbox":
       return (
         <>
-          <Badge tone="bad">Outbox</Badge>
+          {kind("bad", "Outbox")}
           <a href={to("/outboxes")}><b><Foreign text={problem.outbox} /></b></a>
           <span>
             {problem.connected ? <>{plural(problem.parked ?? 0, "row")} parked after an error.{(problem.pending ?? 0) > 0 && <> {plural(problem.pending ?? 0, "row")} pending, the oldest for {duration(problem.oldestAgeMs)}.</>}</> : <>Not connected: <Foreign text={problem.reason ?? "no reason given"} /></>}
@@ -225,14 +244,14 @@ function ProblemRow({ problem }: { problem: Problem }) {
     case "push":
       return (
         <>
-          <Badge tone="bad">Push endpoint</Badge>
+          {kind("bad", "Push endpoint")}
           <a href={to("/push")}><b>{problem.name}</b></a>
-          <span>{pushText(problem.state)} {problem.reason !== undefined && REASONS[problem.reason] === undefined && <Foreign text={problem.reason} />} Events wait in group <a href={to("/group", { topic: problem.topic, group: problem.group })}>{problem.group}</a>.</span>
+          <span>{pushText(problem.state)} {problem.reason !== undefined && REASONS[problem.reason] === undefined && <Foreign text={problem.reason} />} {problem.lag === undefined ? "Events wait" : <>{plural(problem.lag, "event")} {problem.lag === 1 ? "waits" : "wait"}</>} in group <a href={isPattern(problem.topic) ? to("/groups", { q: problem.group }) : to("/group", { topic: problem.topic, group: problem.group })}>{problem.group}</a>.</span>
           <a class="button" href={to("/push")}>Resume…<Of>push endpoint {problem.name}</Of> <Icon name="arrow" /></a>
         </>
       );
     case "store":
-      return <><Badge tone="bad">Store</Badge><span>{problem.reason === undefined ? "a warning" : "takes no events"}</span><Foreign text={problem.reason ?? problem.warning ?? ""} most={400} /><a class="button" href={to("/hubs")}>Hubs <Icon name="arrow" /></a></>;
+      return <>{kind("bad", "Store")}<span>{problem.reason === undefined ? "a warning" : "takes no events"}</span><Foreign text={problem.reason ?? problem.warning ?? ""} most={400} /><a class="button" href={to("/hubs")}>Hubs <Icon name="arrow" /></a></>;
   }
 }
 

@@ -7,7 +7,7 @@ import { bytes, command, size } from "../lib/format.ts";
 import { problemOf } from "../lib/json.ts";
 import { to } from "../lib/route.ts";
 import { refused, who } from "../lib/session.ts";
-import { Button, CliCommand, ErrorBanner, Field } from "../ui/basics.tsx";
+import { Button, CliCommand, ErrorBanner, Field, Foreign } from "../ui/basics.tsx";
 
 /** A longer payload is read from a file by the command that is shown. */
 const COMMAND_CHARS = 300;
@@ -65,7 +65,7 @@ export function PublishForm({ topic, payload = '{"test": true}', eventKey = "", 
       {receipt.value !== undefined && (
         <p role="status">Published as <a href={to("/event", { topic, seq: receipt.value.seq })}>seq {receipt.value.seq}</a> ({receipt.value.durable}).</p>
       )}
-      <div><Button kind="primary" busy={busy.value || problem !== undefined} refused={refused("publish", topic)} onClick={() => void publish()}>Publish to {topic}</Button></div>
+      <div><Button kind="primary" busy={busy.value || problem !== undefined} refused={refused("publish", topic)} onClick={() => void publish()}>Publish to <Foreign text={topic} /></Button></div>
       <CliCommand text={publishCommand(topic, text.value, key.value, taken)} />
     </form>
   );

@@ -49,7 +49,7 @@ export function Push() {
   return (
     <>
       <h1>Push endpoints</h1>
-      <div class="toolbar"><FilterBox label="Filter endpoints by name, topic, group, address or state" placeholder="Name, topic, group, address or state" /></div>
+      <div class="toolbar"><FilterBox label="Filter endpoints by name, topic, group, address or state" placeholder="Name, topic or address" /></div>
       <Shown error={error} at={at} retry={list.reload}>
         {data?.endpoints.length === 0 && (
           <Empty title="No push endpoint that this token may administrate">

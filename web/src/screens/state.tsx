@@ -1,11 +1,11 @@
-// What is true now: the newest record of each key, with its age; what is true no more (stale) first; as of a time, compared with another.
+// The newest record of each key with its age, stale ones first; or the state as of a time, compared with another time.
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { useAnnounced } from "../lib/announce.ts";
 import { type ApiError, get, pages } from "../lib/api.ts";
 import { hubTime, now } from "../lib/clock.ts";
 import { asApiError, generation, useResource } from "../lib/data.ts";
-import { command, count, localInput, plural, time } from "../lib/format.ts";
+import { command, count, localInput, plural, time, visible } from "../lib/format.ts";
 import { settled, useLive } from "../lib/live.ts";
 import { open, route, set, to } from "../lib/route.ts";
 import { token } from "../lib/session.ts";
@@ -19,7 +19,7 @@ import { History } from "./history.tsx";
 
 /** The topic of the live process page. */
 const PROCESSES = "process.state";
-/** A process that has said nothing for so long is stale, unless the address says otherwise. */
+/** Age at which the state of a process is stale, unless the address says otherwise. */
 const STALE_SECONDS = 60;
 /** How long a change is marked. */
 const MARK_MS = 3_000;
@@ -55,7 +55,7 @@ export function StateScreen() {
         <div class="toolbar">
           <label class="inline">Topic
             <select value={topic} onChange={(event) => set({ topic: event.currentTarget.value, at: undefined, with: undefined, history: undefined, q: undefined, sort: undefined, stale: undefined })}>
-              {[...new Set([...(list ?? []), topic])].map((name) => <option key={name} value={name}>{name}</option>)}
+              {[...new Set([...(list ?? []), topic])].map((name) => <option key={name} value={name}>{visible(name)}</option>)}
             </select>
           </label>
           <a href={to("/topic", { topic })}>Tail of the topic</a>
@@ -212,7 +212,7 @@ function columnsOf(topic: string, isPast: boolean, staleMs: number, isLossy: boo
     id: "status",
     title: "State",
     cell: (row) => <Status row={row} staleMs={staleMs} />,
-    // The oldest first, which are those that are stale; those that said goodbye last.
+    // The oldest first, which are those that are stale; processes that have ended last.
     sort: (row) => (hasEnded(row.payload) ? -1e15 : 0) - written(row),
   };
   const difference: Column<Row> = {

@@ -6,17 +6,22 @@ import { announce, spoken } from "../lib/announce.ts";
 import { copy } from "../lib/clipboard.ts";
 import { now } from "../lib/clock.ts";
 import type { ApiError } from "../lib/api.ts";
-import { duration, oneLine, time } from "../lib/format.ts";
+import { duration, isTime, oneLine, shortened, time } from "../lib/format.ts";
 import { connection } from "../lib/live.ts";
 import { rightsShown } from "../lib/session.ts";
 import { Icon, type IconName } from "./icons.tsx";
 
 type Children = { children?: ComponentChildren };
 
+/** A longer text may be cut where it is shown: the pointer on it shows more. */
+const SHORT_CHARS = 30;
+const TITLE_CHARS = 1_000;
+
 /** A text that somebody else wrote: keys, headers, errors, subjects. */
 export function Foreign({ text, most = 200 }: { text: string; most?: number }) {
-  const shown = oneLine(text.length > most ? `${text.slice(0, most)}…` : text);
-  return <span class="foreign" title={text.length > most ? shown : undefined}>{shown}</span>;
+  const shown = oneLine(shortened(text, most));
+  const title = text.length <= SHORT_CHARS ? undefined : text.length <= most ? shown : oneLine(shortened(text, TITLE_CHARS));
+  return <span class="foreign" title={title}>{shown}</span>;
 }
 
 /** Why the button that was pressed last does nothing. */
@@ -61,7 +66,11 @@ export function Button(
 /** The time since then, going on by itself. */
 export function Age({ ts, of = "" }: { ts: number | undefined | null; of?: string }) {
   if (ts === undefined || ts === null) return <span class="muted">–</span>;
-  return <time dateTime={new Date(ts).toISOString()} title={time(ts)}>{duration(Math.max(0, now.value - ts))}{of}</time>;
+  if (!isTime(ts)) return <span class="muted" title={time(ts)}>no time</span>;
+  const age = now.value - ts;
+  // The page counts ages by the second.
+  const text = age >= 1_000 ? `${duration(age)}${of}` : of === "" ? "0 s" : "just now";
+  return <time dateTime={new Date(ts).toISOString()} title={time(ts)}>{text}</time>;
 }
 
 export function CopyButton({ text, label, children }: Children & { text: string | (() => string); label: string }) {

@@ -7,7 +7,10 @@ import { isDark } from "../lib/theme.ts";
 
 export type Line = Readonly<{ name: string; color: string; values: readonly (number | undefined)[]; dash?: boolean }>;
 
-export function Chart(props: { title: string; times: readonly number[]; lines: readonly Line[]; shown: (value: number) => string; span?: number }) {
+/** Steps between the lines of a chart of whole numbers. */
+const WHOLE_STEPS = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
+
+export function Chart(props: { title: string; times: readonly number[]; lines: readonly Line[]; shown: (value: number) => string; span?: number; isWhole?: boolean }) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const asTable = useSignal(false);
@@ -28,7 +31,7 @@ export function Chart(props: { title: string; times: readonly number[]; lines: r
         cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
         hooks: { setCursor: [(of) => { pointed.value = of.cursor.idx ?? undefined; }] },
         scales: { x: { time: true }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
-        axes: [{ ...axis, space: 80, values: (_, ticks) => ticks.map((tick) => clock(tick * 1_000)) }, { ...axis, size: 56, values: (_, ticks) => ticks.map(props.shown) }],
+        axes: [{ ...axis, space: 80, size: 28, values: (_, ticks) => ticks.map((tick) => clock(tick * 1_000)) }, { ...axis, size: 56, ...(props.isWhole === true ? { incrs: WHOLE_STEPS } : {}), values: (_, ticks) => ticks.map(props.shown) }],
         series: [{}, ...props.lines.map((line) => ({ label: line.name, stroke: color(line.color), width: 1.8, ...(line.dash === true ? { dash: [5, 4] } : {}), points: { show: false } }))],
       },
       [[], ...props.lines.map(() => [])] as unknown as uPlot.AlignedData,

@@ -1,4 +1,4 @@
-// What is hard to undo: the hub counts first what would happen, then a person decides.
+// A dialog for actions that are hard to undo: the hub counts what would happen, then the viewer confirms.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -81,7 +81,7 @@ export function Confirm(props: ConfirmProps) {
     );
   };
   const now = phase.value;
-  // What is under way is stopped first, and shows what it has done; who does not want to wait for that closes the dialog as well.
+  // The first click stops the action, and the dialog shows what was done; a second one closes it without waiting for that.
   const leave = () => {
     if (now.at !== "acting" || now.isStopped === true) return props.close();
     cancel.current.abort();

@@ -1,8 +1,10 @@
 // A modal dialog: the browser's own, so that focus stays inside and Escape closes it.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { oneLine } from "../lib/format.ts";
 import { Button, InDialog, Announcements } from "./basics.tsx";
 
+/** A link can put any text into a title. */
 export function Dialog(props: { title: string; close?: () => void; children: ComponentChildren; wide?: boolean }) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
@@ -12,11 +14,12 @@ export function Dialog(props: { title: string; close?: () => void; children: Com
       if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
     };
   }, []);
+  const title = oneLine(props.title);
   return (
     <dialog
       ref={element}
       class={props.wide === true ? "wide" : undefined}
-      aria-label={props.title}
+      aria-label={title}
       onCancel={(event) => {
         event.preventDefault();
         props.close?.();
@@ -28,7 +31,7 @@ export function Dialog(props: { title: string; close?: () => void; children: Com
       }}
     >
       <header>
-        <h2>{props.title}</h2>
+        <h2>{title}</h2>
         {props.close !== undefined && <Button kind="quiet" icon="close" label="Close" onClick={props.close} />}
       </header>
       <InDialog.Provider value={true}>{props.children}</InDialog.Provider>

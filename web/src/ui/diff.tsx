@@ -1,7 +1,7 @@
 // What an edit changes, line by line.
 import { changes, excerpts } from "../lib/diff.ts";
 import { count, visible } from "../lib/format.ts";
-import { indentedLines } from "../lib/json.ts";
+import { indentedLines } from "../lib/lines.ts";
 
 /** Lines shown at most. */
 const MOST = 200;

@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { route, set } from "../lib/route.ts";
 
-/** The address follows so long after the last key. */
+/** Pause after the last key before the address changes. */
 const PAUSE_MS = 120;
 
 /** Whether one of the texts of a row has the text of the filter in it. */

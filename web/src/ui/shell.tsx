@@ -31,7 +31,7 @@ export const SCREENS: readonly (readonly [path: string, title: string, icon: Ico
 ];
 
 /** Where nothing on the page is up to date. */
-const IS_OLD: Readonly<Partial<Record<Connection["state"], true>>> = { waiting: true, stopped: true, crowded: true };
+const IS_OLD: Readonly<Partial<Record<Connection["state"], true>>> = { waiting: true, stopped: true, inactive: true };
 
 /** A detail screen belongs to its list. */
 const PARENTS: Readonly<Record<string, string>> = { "/topic": "/topics", "/event": "/topics", "/find": "/topics", "/group": "/groups" };
@@ -57,10 +57,12 @@ export function Shell({ children, help }: { children: ComponentChildren; help: {
         ))}
       </nav>
       <main tabIndex={-1}>
-        <Expiry />
-        <Outage />
         <div class={IS_OLD[connection.value.state] === true ? "screen old" : "screen"}>{children}</div>
       </main>
+      <div class="dock">
+        <Expiry />
+        <Outage />
+      </div>
       <Announcements />
       {rightsShown.value && <Account close={() => { rightsShown.value = false; }} />}
       {help.value && <Help close={() => { help.value = false; }} />}
@@ -75,14 +77,14 @@ function Status() {
     case "closed": return <span class="status"><i aria-hidden="true" /> not logged in</span>;
     case "live": return <span class="status live"><i aria-hidden="true" /> live</span>;
     case "connecting": return <span class="status"><i aria-hidden="true" /> connecting</span>;
-    case "crowded": return <span class="status" title="Four other windows are live: a browser has few connections to one hub. This one reads again every 15 seconds, and is live when you click into it."><i aria-hidden="true" /> paused: other windows are live</span>;
+    case "inactive": return <span class="status" title="Four other windows are live: a browser has few connections to one hub. This one reads again every 15 seconds, and is live when you click into it."><i aria-hidden="true" /> paused: other windows are live</span>;
     case "hidden": return <span class="status"><i aria-hidden="true" /> paused</span>;
     case "stopped": return <span class="status lost"><i aria-hidden="true" /> stopped</span>;
     case "waiting": return <span class="status lost"><i aria-hidden="true" /> hub away</span>;
   }
 }
 
-/** Why nothing is live, above data that stays as it was. */
+/** Why nothing is live. It stands below the screen, where it pushes nothing away from under the pointer. */
 function Outage() {
   const state = connection.value;
   if (state.state !== "waiting" && state.state !== "stopped") return null;
@@ -105,7 +107,7 @@ function FindBox() {
   const text = useSignal("");
   const submit = () => {
     const given = text.peek().trim();
-    const place = /^([A-Za-z0-9_.-]+)[\s/]+(\d+)$/.exec(given);
+    const place = /^([A-Za-z0-9_.-]+)[\s/:#]+(\d+)$/.exec(given);
     if (place?.[1] !== undefined) go("/event", { topic: place[1], seq: place[2] });
     else if (given !== "") go("/find", { id: given });
   };

@@ -16,6 +16,8 @@ export type Column<T> = Readonly<{
   numeric?: boolean;
   /** Left out on narrow screens. */
   extra?: boolean;
+  /** Left out on screens that are not wide, unless the rows are sorted by it. */
+  spare?: boolean;
   /** Takes the width that is left. */
   wide?: boolean;
 }>;
@@ -47,7 +49,11 @@ export type TableProps<T> = {
 };
 
 const ROW_PX = 33;
+/** The heading, with the borders of the table. */
+const HEAD_PX = 30;
 const OVERSCAN = 8;
+/** Rows that a table shows at least, however low the window is. */
+const LEAST_ROWS = 6;
 
 export function Table<T>(props: TableProps<T>) {
   const frame = useRef<HTMLDivElement>(null);
@@ -136,6 +142,7 @@ export function Table<T>(props: TableProps<T>) {
         role="region"
         aria-label={props.label}
         tabIndex={-1}
+        style={{ minHeight: `${Math.min(ids.length, LEAST_ROWS) * ROW_PX + HEAD_PX}px` }}
         onScroll={(event) => {
           top.value = Math.floor(event.currentTarget.scrollTop / ROW_PX);
           if (props.scroll !== undefined) props.scroll.top = event.currentTarget.scrollTop;
@@ -189,7 +196,7 @@ export function Table<T>(props: TableProps<T>) {
                       <input type="checkbox" aria-label={`Select row ${first + index + 1}`} checked={props.selected.has(id)} onChange={() => props.selected?.toggle(row)} />
                     </td>
                   )}
-                  {columns.map((one) => <td key={one.id} class={classOf(one)}>{one.cell(row)}</td>)}
+                  {columns.map((one) => <td key={one.id} class={classOf(one, order)}>{one.cell(row)}</td>)}
                 </tr>
               );
             })}
@@ -202,8 +209,9 @@ export function Table<T>(props: TableProps<T>) {
   );
 }
 
-function classOf<T>(column: Column<T>): string | undefined {
-  return [column.numeric === true ? "numeric" : "", column.extra === true ? "extra" : "", column.wide === true ? "wide" : ""].filter(Boolean).join(" ") || undefined;
+function classOf<T>(column: Column<T>, order: Order<T> | undefined): string | undefined {
+  const isSpare = column.spare === true && order?.name !== column.id;
+  return [column.numeric === true ? "numeric" : "", column.extra === true ? "extra" : "", isSpare ? "spare" : "", column.wide === true ? "wide" : ""].filter(Boolean).join(" ") || undefined;
 }
 
 function Head<T>({ column, order }: { column: Column<T>; order: Order<T> | undefined }) {
@@ -211,7 +219,7 @@ function Head<T>({ column, order }: { column: Column<T>; order: Order<T> | undef
   // Numbers begin with the largest.
   const next = isOrder ? (order.descending ? column.id : `-${column.id}`) : column.numeric === true ? `-${column.id}` : column.id;
   return (
-    <th scope="col" class={classOf(column)} aria-sort={isOrder ? (order.descending ? "descending" : "ascending") : undefined}>
+    <th scope="col" class={classOf(column, order)} aria-sort={isOrder ? (order.descending ? "descending" : "ascending") : undefined}>
       {order === undefined || column.sort === undefined ? column.title : (
         <button type="button" onClick={() => set({ sort: next })}>
           {column.title}

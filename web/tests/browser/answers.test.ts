@@ -124,6 +124,53 @@ browserTest("the busiest topics are those of this stream, not those of the one b
   assert.equal(await busiest.getByRole("link", { name: "yesterday.topic" }).count(), 0);
 });
 
+browserTest("problems keep their places while the pointer is on them, and take them when it goes", async ({ hub, open }) => {
+  await hub.publish("orders.created", "1");
+  const viewer = await open();
+  const problem = (group: string, lag: number) => ({ kind: "group", topic: "orders.created", group, reason: "no_members", since: 1, lag, inflight: 0, parked: 0, members: 0 });
+  let problems = [problem("billing", 1), problem("shipping", 2)];
+  await viewer.page.route((url) => url.pathname === "/live" && url.searchParams.get("view") === "overview", (route) =>
+    route.fulfill({ contentType: "text/event-stream", body: `event: problems\ndata: ${JSON.stringify({ problems, more: 0 })}\n\n` }));
+  // Each of these streams ends behind its message, and the page opens the next one.
+  await viewer.go("/topics");
+  await viewer.see(viewer.page.getByRole("heading", { name: "Topics" }));
+  await viewer.go("/");
+  const list = viewer.page.locator(".problems li");
+  const groups = () => list.locator("b").allInnerTexts();
+  await viewer.see(list.filter({ hasText: "shipping" }));
+  await list.filter({ hasText: "shipping" }).getByRole("link", { name: /^See why/ }).hover();
+  problems = [problem("mail", 9), problem("shipping", 7)];
+  await viewer.see(viewer.page.locator(".problems").getByText("1 new. Rows keep their places"));
+  assert.deepEqual(await groups(), ["billing", "shipping"]);
+  await viewer.see(list.filter({ hasText: "billing" }).getByText("Solved"));
+  await viewer.see(list.filter({ hasText: "shipping" }).getByText("7 events behind"));
+  await viewer.page.mouse.move(0, 0);
+  await viewer.see(list.filter({ hasText: "mail" }));
+  assert.deepEqual(await groups(), ["mail", "shipping"]);
+});
+
+browserTest("a screen that cannot be drawn says so, and leaves all others as they are", async ({ hub, open }) => {
+  await hub.publish("orders.created", "1");
+  const viewer = await open();
+  await answerFor(viewer, "/connections", () => ({ connections: [{ id: "1", kind: { not: "a text" }, subject: 7, since: 1 }] }));
+  await viewer.go("/connections");
+  await viewer.see(viewer.page.getByRole("alert").getByText("The dashboard cannot show this"));
+  assert.match(viewer.violations.splice(0).join(), /the console has an error/, "and it is told to the developer");
+  await viewer.page.getByRole("link", { name: "Topics" }).click();
+  await viewer.see(viewer.page.getByRole("link", { name: "orders.created" }));
+  await viewer.gone(viewer.page.getByRole("alert"));
+});
+
+browserTest("a time that is none does not break the page", async ({ open }) => {
+  const viewer = await open();
+  // Nanoseconds, as a service may write them into its outbox.
+  const row = { id: "1", topic: "orders.created", status: "error", ts: 1_780_000_000_000_000_000, attempts: 1, error: "ts is too late" };
+  await answerFor(viewer, "/outbox", () => ({ outboxes: [{ name: "shop", connected: true, pending: 0, parked: 1, sent: 0, retries: 0, rows: [row] }] }));
+  await viewer.go("/outboxes");
+  await viewer.see(viewer.text("ts is too late"));
+  await viewer.see(viewer.text("no time"));
+});
+
 browserTest("a state of the past is compared with now when now is known, and calls no key gone before", async ({ hub, open }) => {
   await hub.publish("process.state", '{"status":"running"}', "host:worker:1");
   const viewer = await open();
@@ -153,6 +200,20 @@ browserTest("the search for an id tries again when it is told to", async ({ hub,
   await viewer.go(`/find?id=${id}`);
   await viewer.see(viewer.text("the store does not answer"));
   await viewer.button("Try again").click();
+  await viewer.see(viewer.page.getByRole("heading", { name: "Event 1" }));
+});
+
+browserTest("what is no id leads to where it may be found", async ({ hub, open }) => {
+  await hub.publish("orders.created", "1");
+  const viewer = await open();
+  const field = viewer.page.getByLabel("Find an event by its id");
+  await field.fill("orders");
+  await viewer.page.keyboard.press("Enter");
+  await viewer.see(viewer.page.getByRole("heading", { name: "That is no id of an event" }));
+  await viewer.page.getByRole("link", { name: "topics with this in their name" }).click();
+  await viewer.see(viewer.page.getByRole("link", { name: "orders.created" }));
+  await field.fill("orders.created:1");
+  await viewer.page.keyboard.press("Enter");
   await viewer.see(viewer.page.getByRole("heading", { name: "Event 1" }));
 });
 
@@ -207,7 +268,7 @@ browserTest("outboxes, push endpoints and quotas have their filter and order in 
   const endpoint = (name: string) => ({ name, topic: `${name}.events`, group: `push.${name}`, url: "http://h/", mode: "plain", state: "active", inflight: 0, delivered: 0, concurrency: 1, origin: "file" });
   // The second page of the list is a part of it.
   await answerFor(viewer, "/push", (query) => (query.get("after") === null ? { endpoints: [endpoint("crm")], next: "crm" } : { endpoints: [endpoint("erp")] }));
-  await answerFor(viewer, "/quotas", () => ({ subjects: ["ada", "bob", "adam"].map((subject, used) => ({ subject, topics: { used } })) }));
+  await answerFor(viewer, "/quotas", () => ({ subjects: ["ada", "bob", "adam"].map((subject, used) => ({ subject, topics: { used } })), patterns: [{ pattern: "stock.**", topics: { used: 7, max: 7 } }] }));
   const region = (name: string) => viewer.page.getByRole("region", { name, exact: true });
   await viewer.go("/outboxes");
   await viewer.see(region("shop"));
@@ -225,6 +286,9 @@ browserTest("outboxes, push endpoints and quotas have their filter and order in 
   await viewer.go("/quotas?q=AD&sort=-topics");
   await viewer.see(rows(viewer, "adam"));
   assert.deepEqual(await viewer.page.locator("tbody td:first-child").allInnerTexts(), ["adam", "ada"]);
+  // Topics can have a quota as well.
+  await viewer.go("/quotas?q=stock");
+  await viewer.see(rows(viewer, "topics stock.**").getByText("used up"));
 });
 
 browserTest("an alert has no age, which would be read out each second", async ({ open }) => {
@@ -304,6 +368,35 @@ browserTest("whose the token is is asked for until the hub says it", async ({ hu
   await viewer.see(viewer.button(/Your token/).getByText("ada"));
 });
 
+browserTest("rates that come late are in no chart of another viewer", async ({ hub, open }) => {
+  await hub.publish("stock.changed", "1");
+  const viewer = await open("/topics");
+  const late = signal();
+  let asked = 0;
+  await answerFor(viewer, "/stats", async () => {
+    asked += 1;
+    if (asked > 1) return { samples: [] };
+    await late.come;
+    return { samples: [{ ts: Date.now() - 60_000, published: 7_777, bytes: 1, delivered: 1, acked: 1, nacked: 1, redelivered: 1, deadlettered: 1 }] };
+  });
+  await viewer.page.reload();
+  await viewer.live();
+  await viewer.button("Your token").click();
+  await viewer.button("Another token…").click();
+  await viewer.dialog("Token").getByLabel("Token").fill(await hub.mint(["subscribe:stock.**"], { sub: "bob" }));
+  await viewer.dialog("Token").getByRole("button", { name: "Continue" }).click();
+  await viewer.see(viewer.button(/Your token/).getByText("bob"));
+  await viewer.live();
+  const answered = viewer.page.waitForResponse((answer) => new URL(answer.url()).pathname === "/stats");
+  late.tell();
+  await (await answered).finished();
+  await viewer.go("/");
+  const figure = viewer.page.getByRole("figure").filter({ hasText: "Events per second" });
+  await figure.getByRole("button", { name: "Table" }).click();
+  await viewer.see(figure.locator("tbody tr"));
+  assert.doesNotMatch(await figure.innerText(), /777/);
+});
+
 browserTest("ages go by the clock of the hub, not by that of the browser", async ({ hub, viewer: stranger }) => {
   await hub.publish("orders.created", "1", "now");
   const viewer = await stranger();
@@ -316,12 +409,12 @@ browserTest("ages go by the clock of the hub, not by that of the browser", async
   for (const age of await viewer.page.locator("time").allInnerTexts()) assert.doesNotMatch(age, /\d [hd]\b/);
 });
 
-browserTest("a command is copied as it is shown, with no character that a terminal acts on", async ({ hub, open }) => {
-  const viewer = await open(`/find?id=${encodeURIComponent("a\u0003b\u202e")}`);
+browserTest("a command is copied as it is shown, with no character that a terminal acts on", async ({ open }) => {
+  const viewer = await open(`/topic?topic=${encodeURIComponent("a\u0003b\u202e")}`);
+  await viewer.see(viewer.page.getByRole("heading", { name: "No such topic" }));
   const command = viewer.page.locator(".command code");
-  await viewer.see(command);
   const shown = await command.innerText();
-  assert.equal(shown, String.raw`event-hub event show $'a\003b\342\200\256' --ops-url ${hub.http}`);
+  assert.equal(shown, String.raw`event-hub publish $'a\003b\342\200\256' '{"order":17}' --url "` + '${EVENT_HUB_URL:?}"');
   await viewer.context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await viewer.button("Copy the command").click();
   await viewer.see(viewer.page.locator('button[aria-label="Copy the command"] path[d^="M3 8.500"]'));

@@ -17,6 +17,21 @@ browserTest("the overview names what is stuck and why, and leads to it", async (
   await viewer.see(viewer.page.getByRole("link", { name: "seq 1" }));
 });
 
+browserTest("a group that fails all the time is a problem, although it delivers", async ({ hub, open }) => {
+  const socket = await hub.socket();
+  await socket.subscribe("orders.created", "billing", { maxAttempts: 1_000 });
+  await hub.publish("orders.created", "1", "order-1");
+  const viewer = await open();
+  for (let n = 0; n < 3; n += 1) await socket.settle("NACK", "billing", await socket.next(), { reason: "the disk is read-only" });
+  const problem = viewer.page.locator(".problems li").filter({ hasText: "billing" });
+  await viewer.see(problem.getByText("Failing"));
+  await problem.getByRole("link", { name: /^See why billing/ }).click();
+  await viewer.see(viewer.page.getByRole("region", { name: "State" }).getByText("Failing"));
+  await viewer.see(viewer.text("the disk is read-only"));
+  await socket.settle("ACK", "billing", await socket.next());
+  await viewer.see(viewer.page.getByRole("region", { name: "State" }).getByText("Caught up"));
+});
+
 browserTest("a blocked key names the event that blocks it", async ({ hub, open }) => {
   await hub.publish("orders.created", "1", "order-1");
   await hub.publish("orders.created", "2", "order-1");
@@ -29,6 +44,11 @@ browserTest("a blocked key names the event that blocks it", async ({ hub, open }
   await viewer.page.getByRole("link", { name: "billing" }).click();
   const blocking = viewer.page.getByRole("region", { name: "What blocks the key" });
   await viewer.see(blocking.getByText("order-1"));
+  // The holder is a row of the table of members.
+  const held = /held by (.+) \(member (\d+)\), who has .+ left to ack it/.exec(await blocking.innerText());
+  assert.ok(held !== null, await blocking.innerText());
+  const members = viewer.page.getByRole("region", { name: "Members", exact: true });
+  await viewer.see(members.getByRole("row").filter({ hasText: held[1] ?? "" }).getByRole("cell", { name: held[2] ?? "", exact: true }));
   await blocking.getByRole("link", { name: "Event 1" }).click();
   await viewer.see(viewer.page.getByRole("heading", { name: "Event 1" }));
   await viewer.see(viewer.text("with a member"));

@@ -27,6 +27,9 @@ const CORPUS = [
   "\u202Eevil\u202C and \u200Bhidden\u0007",
 ] as const;
 
+/** As a part of an address. */
+const HIDDEN = encodeURIComponent(CORPUS.at(-1) ?? "");
+
 /** Nothing was made of the texts. */
 async function nothingInjected(viewer: Viewer, where: string): Promise<void> {
   const found = await viewer.evaluate<string[]>(`[...document.querySelectorAll(".injected, main script, main img, main iframe, main object, main embed, [onerror], [onload], [onmouseover], [onclick]")].map((one) => one.outerHTML.slice(0, 200))`);
@@ -89,12 +92,22 @@ browserTest(
       [`/find?id=${encodeURIComponent(CORPUS[0])}`, ""],
       [`/event?topic=${encodeURIComponent(CORPUS[1])}&id=${encodeURIComponent(CORPUS[0])}`, ""],
       [`/${encodeURIComponent(CORPUS[1])}`, "No such page"],
+      ...["/topic?", "/topic?tab=publish&", "/topic?tab=state&", "/event?seq=1&", "/state?", "/group?", "/letters?"].map((screen) => [`${screen}topic=${HIDDEN}&group=${HIDDEN}&q=${HIDDEN}`, ""] as const),
     ];
     for (const [screen, text] of screens) {
       await viewer.go(screen);
       await viewer.settled();
       if (text !== "") await viewer.see(viewer.page.locator("body").getByText(text).or(viewer.page.getByRole("heading", { name: text })).or(viewer.page.locator(`input[value*=${JSON.stringify(text)}]`)));
       await nothingInjected(viewer, screen);
+    }
+    for (const [screen, button] of [["/group", /^Seek/], ["/group", /^Delete/], ["/topic", /^Delete/], ["/topic", /^Export/]] as const) {
+      await viewer.go(`${screen}?topic=${HIDDEN}&group=${HIDDEN}`);
+      await viewer.button(button).click();
+      await viewer.see(viewer.page.getByRole("dialog"));
+      await viewer.settled();
+      await nothingInjected(viewer, `${screen}, ${String(button)}`);
+      await viewer.page.keyboard.press("Escape");
+      await viewer.gone(viewer.page.getByRole("dialog"));
     }
     await viewer.button("Your token").click();
     await viewer.see(viewer.dialog("Your token").getByText("onload="));

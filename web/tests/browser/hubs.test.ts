@@ -20,6 +20,15 @@ browserTest("a group that another hub serves is shown with its owner", async ({ 
     const viewer = await open("/hubs");
     await viewer.see(viewer.text("this one"));
     assert.equal(await viewer.page.locator("tbody tr").count(), 2);
+    const elsewhere = viewer.page.locator("tbody tr").filter({ hasText: new URL(other.ws).host });
+    await elsewhere.getByRole("link", { name: "1", exact: true }).click();
+    await viewer.addressHas("/groups", "hub=");
+    await viewer.see(viewer.page.getByRole("link", { name: "billing" }));
+    await viewer.see(viewer.page.locator("tbody").getByText("On another hub"));
+    await viewer.go("/groups?hub=this");
+    await viewer.see(viewer.page.getByRole("heading", { name: "No group matches" }));
+    await viewer.button("Show the groups of every hub").click();
+    await viewer.see(viewer.page.getByRole("link", { name: "billing" }));
     await viewer.go("/group?topic=orders.created&group=billing");
     await viewer.see(viewer.text("Another hub on this store serves the group"));
     await viewer.page.getByRole("link", { name: new URL(other.ws).host }).click();

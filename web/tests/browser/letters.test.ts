@@ -52,6 +52,25 @@ browserTest("a dead letter is found, edited and replayed by keyboard alone", asy
   assert.ok(stored.includes('"payload":{"amount":9007199254740993,"currency":"EUR"}'), stored);
 });
 
+browserTest("letters that were replayed are no problem of the overview any more", async ({ hub, open }) => {
+  const refused = (n: number) => ({ payload: String(n), key: `order-${n}`, reason: "card expired" });
+  await deadLetters(hub, "orders.created", "billing", [refused(1), refused(2), refused(3)]);
+  const viewer = await open();
+  const problem = viewer.page.locator(".problems li").filter({ hasText: "billing" }).filter({ hasText: "given up" });
+  await viewer.see(problem.getByText("3 events given up in the last hour"));
+  await viewer.see(problem.getByText("3 dead letters are not replayed."));
+  await problem.getByRole("link", { name: /^Replay…/ }).click();
+  await viewer.button("Replay all 3…").click();
+  const dialog = viewer.dialog("Replay dead letters of orders.created");
+  await dialog.getByRole("button", { name: "Replay" }).click();
+  await viewer.see(dialog.getByText("3 events replayed, 0 skipped, 0 failed."));
+  await dialog.getByRole("button", { name: "Close" }).last().click();
+  await viewer.go("/");
+  await viewer.see(viewer.page.locator(".problems h2"));
+  await viewer.gone(problem);
+  await viewer.gone(viewer.page.getByText(/not replayed/));
+});
+
 browserTest("all letters with one cause are replayed after a count, and no others", async ({ hub, open }) => {
   const refused = (n: number, reason: string) => ({ payload: String(n), key: `order-${n}`, reason });
   await deadLetters(hub, "orders.created", "billing", [refused(1, "card expired"), refused(2, "no such customer"), refused(3, "card expired"), refused(4, "card expired")]);
@@ -91,6 +110,26 @@ browserTest("chosen letters are replayed at a rate, with progress, and it can be
   const { jobs } = await hub.json<{ jobs: { state: string; replayed: number }[] }>("/jobs");
   assert.equal(jobs[0]?.state, "cancelled");
   assert.ok((jobs[0]?.replayed ?? 20) < 20);
+});
+
+browserTest("events of one trace, and of one correlation, are found from each of them", async ({ hub, open }) => {
+  const trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+  for (let n = 1; n <= 3; n += 1) {
+    const headers = n === 2 ? {} : { traceparent: `00-${trace}-00f067aa0ba902b${n}-01`, "x-correlation-id": n === 3 ? "c-3" : "c-1" };
+    await hub.json("/publish/orders.created", { method: "POST", body: String(n), headers });
+  }
+  const viewer = await open("/event?topic=orders.created&seq=1");
+  await viewer.button("Find events with the same trace").click();
+  const found = viewer.page.getByRole("region", { name: "Same trace" });
+  await viewer.see(found.getByText("1 (this one)"));
+  await viewer.see(found.getByRole("link", { name: "3", exact: true }));
+  assert.equal(await found.locator("tbody tr").count(), 2);
+  await viewer.see(found.getByText(`event-hub replay orders.created --trace-id ${trace}`));
+  assert.match(await hub.cli("replay", "orders.created", "--trace-id", trace), /"seq":1\}\n.*"seq":3\}$/s);
+  await viewer.button("Find events with the same correlation id").click();
+  const same = viewer.page.getByRole("region", { name: "Same correlation id" });
+  await viewer.see(same.getByText("1 (this one)"));
+  assert.equal(await same.locator("tbody tr").count(), 1);
 });
 
 browserTest("the journey of an event goes from its commit to the dead letter and its replay", async ({ hub, open }) => {

@@ -192,8 +192,8 @@ browserTest("of seven windows four are live, and each of the others is when some
     pages.push(page);
   }
   await eventually("four streams", async () => (await streams(hub)) === 4);
-  const crowded = pages.map((page) => page.locator(".status", { hasText: "other windows are live" }));
-  await eventually("three windows say that they are not live", async () => (await Promise.all(crowded.map((one) => one.count()))).filter((n) => n === 1).length === 3);
+  const inactive = pages.map((page) => page.locator(".status", { hasText: "other windows are live" }));
+  await eventually("three windows say that they are not live", async () => (await Promise.all(inactive.map((one) => one.count()))).filter((n) => n === 1).length === 3);
   for (const page of pages) assert.equal(await page.locator(".screen.old").count(), await page.locator(".status", { hasText: "other windows are live" }).count(), "they are greyed");
   await hub.publish("orders.created", "2", "for-all");
   for (const page of pages) {

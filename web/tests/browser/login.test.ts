@@ -1,4 +1,4 @@
-// Who looks: the token comes by a link or by hand, stays in the tab, and can be renewed without losing the page.
+// The token: by a link or by hand, kept in the tab, renewed without losing the page.
 import assert from "node:assert/strict";
 import { browserTest } from "./harness/world.ts";
 import type { Viewer } from "./harness/viewer.ts";

@@ -1,4 +1,4 @@
-// What fails every other test is noticed: here pages break the rules on purpose.
+// The checks behind every test notice a violation: the pages here break the rules on purpose.
 import assert from "node:assert/strict";
 import { browserTest, eventually } from "./harness/world.ts";
 

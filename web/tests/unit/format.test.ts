@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { test } from "node:test";
-import { bytes, commandAt, count, curl, cutAt, duration, milliseconds, oneLine, plural, rate, shellWord, short, size, visible } from "../../src/lib/format.ts";
+import { bytes, commandAt, count, curl, cutAt, duration, localInput, milliseconds, oneLine, plural, rate, shellWord, short, shortened, size, time, visible } from "../../src/lib/format.ts";
 
 test("numbers are grouped, rounded and shortened", () => {
   assert.equal(count(1_234_567), "1,234,567");
@@ -80,4 +80,17 @@ test("a text is cut at a number of bytes, and no character in two", () => {
   assert.equal(cutAt("aü😀b", 7), "aü😀");
   for (const most of [3, 4, 5, 6]) assert.equal(cutAt("aü😀b", most), "aü");
   assert.equal(cutAt("aü😀b", 2), "a");
+});
+
+test("what is no time is shown as the number that it is", () => {
+  assert.equal(time(1_780_000_000_000_000_000), "1,780,000,000,000,000,000 ms, which is no time");
+  assert.equal(localInput(Number.NaN), "");
+  assert.equal(time(undefined), "–");
+});
+
+test("a text is shortened between two characters", () => {
+  assert.equal(shortened("abc", 3), "abc");
+  assert.equal(shortened("abcd", 3), "abc…");
+  assert.equal(shortened("ab😀d", 3), "ab…");
+  assert.equal(shortened("ab😀d", 4), "ab😀…");
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compact, indented, items, members, object, problemOf } from "../../src/lib/json.ts";
+import { compact, items, members, object, problemOf } from "../../src/lib/json.ts";
+import { indented } from "../../src/lib/lines.ts";
 
 test("a number beyond 2^53 keeps its digits", () => {
   const text = '{"amount":9007199254740993,"list":[0.1e400,-0]}';

@@ -42,6 +42,10 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
 
+    /// Only events of this trace: the second part of their header traceparent
+    #[arg(long, value_name = "ID")]
+    trace_id: Option<String>,
+
     #[command(flatten)]
     target: HttpTarget,
 }
@@ -89,6 +93,7 @@ async fn replay(args: &Args) -> Result<ExitCode> {
             }
         }
         query.extend(args.correlation_id.as_deref().map(|id| ("correlationId", id)));
+        query.extend(args.trace_id.as_deref().map(|id| ("traceId", id)));
         let answer = hub.get_bytes("/replay", &query).await?;
         let page: Page<'_> = serde_json::from_slice(&answer)
             .with_context(|| format!("{} answered a replay as no hub does", hub.shown()))?;

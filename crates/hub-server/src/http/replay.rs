@@ -2,7 +2,7 @@
 
 use super::auth::Caller;
 use super::cursors::exists;
-use super::error::{Answer, Failure, in_time};
+use super::error::{Answer, Failure, in_time, shown};
 use super::events_page::{self, BLOCK, Block, Next, Source, Then};
 use super::page::Page;
 use super::position::{self, position};
@@ -16,13 +16,14 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use hub_core::store::ReadLimit;
 use hub_core::{Event, Millis, Position};
-use hub_proto::{TopicName, limits};
+use hub_proto::{TopicName, TraceContext, limits};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A request that searches looks at no more events than this, or than it gets through in the time.
 const SEARCH_EVENTS: usize = 50_000;
 const SEARCH_TIME: Duration = Duration::from_secs(2);
+const TRACE_ID_DIGITS: usize = 32;
 /// The headers that a correlation id is looked for in. A publish by HTTP brings headers that begin with `x-` only.
 const CORRELATION_HEADERS: [&str; 2] = ["correlationId", "x-correlation-id"];
 
@@ -33,12 +34,12 @@ pub(super) async fn replay(
     headers: HeaderMap,
 ) -> Answer {
     let [from, ts, after_id, after_seq] = position::PARAMETERS;
-    let allowed = ["topic", from, ts, after_id, after_seq, "toTs", "limit", "correlationId"];
+    let allowed = ["topic", from, ts, after_id, after_seq, "toTs", "limit", "correlationId", "traceId"];
     let params = Params::read(query.as_deref(), &allowed)?;
     let (topic, page) = (params.topic()?, Page::of(&params)?);
     let from = position(&params, &[("earliest", Position::Earliest)])?.unwrap_or(Position::Earliest);
     let until = params.number("toTs", position::MILLIS)?;
-    let search = params.get("correlationId").map(Search::new).transpose()?;
+    let search = Search::of(&params)?;
     caller.take_one()?;
     caller.must(Action::Subscribe, Target::Topic(&topic), None)?;
     exists(hub.bus(), &topic)?;
@@ -62,33 +63,59 @@ struct Replay {
     search: Option<Search>,
 }
 
-/// A search for the events with a correlation id.
+/// A search for the events that belong together.
 struct Search {
-    wanted: String,
+    correlation: Option<String>,
+    trace: Option<u128>,
     /// How many events it may still look at, and until when.
     events_left: usize,
     ends_at: Instant,
 }
 
 impl Search {
-    fn new(wanted: &str) -> Result<Self, Failure> {
-        if wanted.len() > limits::HEADERS_BYTES {
-            let (bytes, most) = (wanted.len(), limits::HEADERS_BYTES);
-            return Err(Failure::bad_request(format!(
-                "correlationId has {bytes} bytes; a header has at most {most}"
-            )));
+    /// That of a request; `None` if it wants every event.
+    fn of(params: &Params) -> Result<Option<Self>, Failure> {
+        let correlation = params.get("correlationId").map(correlation_id).transpose()?;
+        let trace = params.get("traceId").map(trace_id).transpose()?;
+        if correlation.is_none() && trace.is_none() {
+            return Ok(None);
         }
-        let (wanted, ends_at) = (wanted.to_owned(), Instant::now() + SEARCH_TIME);
-        Ok(Self { wanted, events_left: SEARCH_EVENTS, ends_at })
+        let (events_left, ends_at) = (SEARCH_EVENTS, Instant::now() + SEARCH_TIME);
+        Ok(Some(Self { correlation, trace, events_left, ends_at }))
     }
 
     fn finds(&self, event: &Event) -> bool {
-        CORRELATION_HEADERS.iter().any(|name| event.header(name) == Some(&self.wanted))
+        let has = |wanted: &String| CORRELATION_HEADERS.iter().any(|name| event.header(name) == Some(wanted));
+        let is_of = |wanted: u128| {
+            TraceContext::of_headers(event.headers()).is_some_and(|trace| trace.trace_id == wanted)
+        };
+        self.correlation.as_ref().is_none_or(has) && self.trace.is_none_or(is_of)
     }
 
     fn is_used_up(&self) -> bool {
         self.events_left == 0 || Instant::now() >= self.ends_at
     }
+}
+
+fn correlation_id(given: &str) -> Result<String, Failure> {
+    let (bytes, most) = (given.len(), limits::HEADERS_BYTES);
+    match bytes <= most {
+        true => Ok(given.to_owned()),
+        false => {
+            Err(Failure::bad_request(format!("correlationId has {bytes} bytes; a header has at most {most}")))
+        }
+    }
+}
+
+fn trace_id(given: &str) -> Result<u128, Failure> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let digits = Some(given).filter(|text| text.len() == TRACE_ID_DIGITS && text.bytes().all(is_digit));
+    digits.and_then(|digits| u128::from_str_radix(digits, 16).ok()).ok_or_else(|| {
+        Failure::bad_request(format!(
+            "traceId is {}; it must be the second part of a traceparent: {TRACE_ID_DIGITS} hexadecimal digits in lower case",
+            shown(given)
+        ))
+    })
 }
 
 impl Source for Replay {

@@ -1,4 +1,4 @@
-// Dead letters, made as they are made in earnest: a consumer refuses events until the hub gives them up.
+// Makes dead letters as a consumer does: it refuses events until the hub gives them up.
 import type { Hub } from "./hub.ts";
 import { eventually } from "./world.ts";
 

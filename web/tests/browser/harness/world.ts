@@ -9,7 +9,7 @@ import { launch } from "./chromium.ts";
 import { Hub } from "./hub.ts";
 import { Viewer, type ViewerOptions } from "./viewer.ts";
 
-/** Far beyond what anything takes on a busy machine; a test that takes so long has failed. */
+/** Far more than a test takes on a busy machine. */
 const TEST_TIMEOUT_MS = 240_000;
 
 let running: Promise<Browser> | undefined;

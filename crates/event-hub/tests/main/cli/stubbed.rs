@@ -35,7 +35,7 @@ fn a_replay_goes_from_page_to_page_and_prints_events_as_they_are() {
             r#"{"topic":"t","count":1,"events":[{"seq":41,"payload":3}],"next":null}"#,
         ),
         (
-            "GET /replay?topic=t&limit=1&from=ts&ts=5&correlationId=a%26b",
+            "GET /replay?topic=t&limit=1&from=ts&ts=5&correlationId=a%26b&traceId=4bf92f3577b34da6a3ce929d0e0e4736",
             200,
             r#"{"topic":"t","count":1,"events":[{"seq":7}],"next":7}"#,
         ),
@@ -46,7 +46,9 @@ fn a_replay_goes_from_page_to_page_and_prints_events_as_they_are() {
         ran.out,
         "{\"seq\":1,\"payload\":1.50}\n{\"seq\":2,\"payload\":2}\n{\"seq\":41,\"payload\":3}\n"
     );
-    let ran = run(&hub, &["replay", "t", "--from", "ts:5", "--limit", "1", "--correlation-id", "a&b"]);
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let words = ["--from", "ts:5", "--limit", "1", "--correlation-id", "a&b", "--trace-id", trace];
+    let ran = run(&hub, &[&["replay", "t"], &words[..]].concat());
     assert_eq!(ran.ends_with(0).out, "{\"seq\":7}\n");
 }
 

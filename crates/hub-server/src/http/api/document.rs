@@ -158,6 +158,7 @@ fn kind(kind: Kind) -> Value {
         Kind::AnyText => text(),
         Kind::Text => json!({"type": "string", "minLength": 1}),
         Kind::TextUpTo(most) => text_of(1, most),
+        Kind::TraceId => json!({"type": "string", "pattern": "^[0-9a-f]{32}$"}),
         Kind::Number(least, most) => integer(least, most),
         Kind::Flag => one_of(&["0", "1"]),
         Kind::OneOf(words) => one_of(words),

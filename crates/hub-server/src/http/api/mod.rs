@@ -140,6 +140,8 @@ pub(super) enum Kind {
     Text,
     /// The same of at most so many bytes.
     TextUpTo(usize),
+    /// The id of a trace, in hexadecimal.
+    TraceId,
     /// A whole number within bounds.
     Number(u64, u64),
     /// `1` or `0`.

@@ -44,7 +44,7 @@ use super::query::Params;
 use crate::Hub;
 use crate::acl::{Action, Target};
 use crate::connections::ConnectionKind;
-use crate::limits::LiveConnection;
+use crate::limits::{LiveConnection, Work};
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::header;
@@ -161,7 +161,8 @@ pub(super) async fn live(State(hub): State<Hub>, mut caller: Caller, RawQuery(qu
     let live = count(&hub, &caller, &view)?;
     let feed = match &view {
         View::Topic(topic) => {
-            let tail = Tail::open(hub.bus(), topic, Matcher::new(key, text)).await?;
+            let (tail, read) = Tail::open(hub.bus(), topic, Matcher::new(key, text)).await?;
+            caller.owe(Work::bytes(read));
             Feed::Tail(Box::new(tail))
         }
         View::State(topic) => Feed::State(Box::new(state::State::open(hub.bus(), topic).await?)),

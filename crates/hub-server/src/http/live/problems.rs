@@ -44,7 +44,7 @@ pub(super) fn problems(hub: &Hub, caller: &Caller, snapshot: &Snapshot, visibili
     }
     of_outboxes(hub, caller, &mut problems);
     of_push(hub, caller, &mut problems);
-    for at in snapshot.stalled().iter().filter(|at| visibility.sees_group(**at)) {
+    for at in snapshot.troubled().iter().filter(|at| visibility.sees_group(**at)) {
         if let Some(slot) = snapshot.groups.get(*at) {
             problems.add(slot.row.problem());
         }

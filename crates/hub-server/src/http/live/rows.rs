@@ -11,6 +11,8 @@ use std::sync::OnceLock;
 /// A group that has delivered nothing for so long although it has events is stalled. A busy one with a full window looks
 /// the same for a moment.
 const STALLED_AFTER: Millis = 3_000;
+/// A group with so many failures in the last minute, and no ack, only fails: it delivers, and gets nowhere.
+const FAILURES_OF_A_FAILING_GROUP: f64 = 3.0;
 /// The time since when nothing was delivered is worked out from a duration, and off by a moment each time.
 const SINCE_SLACK: Millis = 1_000;
 /// The age of the oldest unsettled event is told anew when it has grown by so much, and by a tenth: nothing else of a stuck group changes.
@@ -90,6 +92,7 @@ pub(super) struct GroupRow {
     pub status: GroupStatus,
     pub rates: MeasuredRates<GroupSample>,
     is_stalled: bool,
+    is_failing: bool,
     text: OnceLock<Box<[u8]>>,
     problem: OnceLock<Box<[u8]>>,
 }
@@ -100,6 +103,7 @@ pub(super) struct GroupFigures {
     pub lag: u64,
     pub inflight: u32,
     pub is_stalled: bool,
+    pub is_failing: bool,
 }
 
 impl Row for GroupRow {
@@ -108,7 +112,7 @@ impl Row for GroupRow {
     fn figures(&self) -> GroupFigures {
         let GroupStatus { lag, inflight, .. } = self.status;
         let inflight = u32::try_from(inflight).unwrap_or(u32::MAX);
-        GroupFigures { lag, inflight, is_stalled: self.is_stalled }
+        GroupFigures { lag, inflight, is_stalled: self.is_stalled, is_failing: self.is_failing }
     }
 }
 
@@ -135,6 +139,8 @@ struct StatusText<'a> {
     /// Of a problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failing: Option<bool>,
 }
 
 impl GroupRow {
@@ -143,7 +149,10 @@ impl GroupRow {
         let is_stalled = status.lag > 0
             && status.reason.is_some_and(|reason| reason != Reason::CaughtUp && reason != Reason::Elsewhere)
             && status.since.is_none_or(is_quiet);
-        Self { status, rates, is_stalled, text: OnceLock::new(), problem: OnceLock::new() }
+        let failures = rates.minute.nacked * 60.0;
+        let is_failing =
+            status.lag > 0 && rates.minute.acked == 0.0 && failures.round() >= FAILURES_OF_A_FAILING_GROUP;
+        Self { status, rates, is_stalled, is_failing, text: OnceLock::new(), problem: OnceLock::new() }
     }
 
     /// Whether a viewer would see a difference.
@@ -170,7 +179,10 @@ impl GroupRow {
 
     /// The JSON of the problem that it is.
     pub fn problem(&self) -> &[u8] {
-        self.problem.get_or_init(|| json(&StatusText { kind: Some("group"), ..self.status_text() }).into())
+        self.problem.get_or_init(|| {
+            let failing = self.is_failing.then_some(true);
+            json(&StatusText { kind: Some("group"), failing, ..self.status_text() }).into()
+        })
     }
 
     fn status_text(&self) -> StatusText<'_> {
@@ -190,6 +202,7 @@ impl GroupRow {
             oldest_unsettled: oldest.map(Unsettled::from),
             rates: None,
             kind: None,
+            failing: None,
         }
     }
 }

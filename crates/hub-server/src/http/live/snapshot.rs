@@ -1,6 +1,6 @@
 //! One sample: what every viewer sees a part of.
 
-use super::rows::{GroupRow, TopicRow};
+use super::rows::{GroupFigures, GroupRow, TopicRow};
 use super::table::Table;
 use hub_core::{DurationBuckets, GroupSample, Health, Millis, Reason, TopicSample};
 use hub_proto::{GroupName, TopicName};
@@ -25,7 +25,7 @@ pub(super) struct Snapshot {
     pub given_up: Vec<GivenUp>,
     pub health: Health,
     busiest: OnceLock<Vec<u32>>,
-    stalled: OnceLock<Vec<u32>>,
+    troubled: OnceLock<Vec<u32>>,
 }
 
 /// What a group did in the last second.
@@ -57,7 +57,7 @@ impl Snapshot {
             given_up: Vec::new(),
             health: Health::default(),
             busiest: OnceLock::new(),
-            stalled: OnceLock::new(),
+            troubled: OnceLock::new(),
         }
     }
 
@@ -71,20 +71,26 @@ impl Snapshot {
         })
     }
 
-    /// The places of the groups that have events and deliver none, the worst first.
-    pub fn stalled(&self) -> &[u32] {
-        self.stalled.get_or_init(|| {
-            let stalled = self.groups.iter().filter(|(_, slot)| slot.figures.is_stalled);
+    /// The places of the groups that have events, and deliver none or only fail, the worst first.
+    pub fn troubled(&self) -> &[u32] {
+        self.troubled.get_or_init(|| {
+            let is_troubled = |figures: GroupFigures| figures.is_stalled || figures.is_failing;
+            let troubled = self.groups.iter().filter(|(_, slot)| is_troubled(slot.figures));
             let order = |(at, slot): (u32, &super::table::Slot<GroupRow>)| {
                 let status = &slot.row.status;
-                (Reverse(status.reason.map_or(0, severity)), Reverse(status.lag), at)
+                let failing = if slot.figures.is_failing { FAILING } else { 0 };
+                let severity = status.reason.map_or(0, severity).max(failing);
+                (Reverse(severity), Reverse(status.lag), at)
             };
-            let mut stalled: Vec<_> = stalled.map(order).collect();
-            stalled.sort_unstable();
-            stalled.into_iter().map(|(.., at)| at).collect()
+            let mut troubled: Vec<_> = troubled.map(order).collect();
+            troubled.sort_unstable();
+            troubled.into_iter().map(|(.., at)| at).collect()
         })
     }
 }
+
+/// How much a group that only fails needs a person.
+const FAILING: u8 = 5;
 
 /// How much a reason needs a person: the higher, the more.
 fn severity(reason: Reason) -> u8 {

@@ -67,15 +67,15 @@ impl Budget {
 }
 
 impl Tail {
-    /// Begins behind the newest event, and has the newest of those before it ready.
-    pub async fn open(bus: &Bus, topic: &TopicName, matcher: Matcher) -> Result<Self, Failure> {
+    /// Begins behind the newest event, and has the newest of those before it ready. Answers the bytes that were read for that, too.
+    pub async fn open(bus: &Bus, topic: &TopicName, matcher: Matcher) -> Result<(Self, usize), Failure> {
         // As this hub knows it: what follows comes through the watch.
         let last = bus.last_seq(topic).unwrap_or_default();
         let subscribe = bus.subscribe(topic).from(Position::AfterSeq(last)).filter(matcher.filter());
         let watch = in_time(subscribe.max_bytes(READ_AHEAD_BYTES).watch()).await?;
-        let past = in_time(past(bus, topic, last, &matcher)).await?;
+        let (past, read) = in_time(past(bus, topic, last, &matcher)).await?;
         let now = Instant::now();
-        Ok(Self {
+        let tail = Self {
             watch,
             matcher,
             initial: Some(message(past.iter(), 0, true)),
@@ -84,7 +84,8 @@ impl Tail {
             skipped: 0,
             budget: Budget::full(now),
             resumes_at: now,
-        })
+        };
+        Ok((tail, read))
     }
 
     /// The next message. Cancel safe.
@@ -161,21 +162,21 @@ impl Tail {
     }
 }
 
-/// The newest events that match, oldest first.
+/// The newest events that match, oldest first, and how many bytes were read to find them.
 async fn past(
     bus: &Bus,
     topic: &TopicName,
     upto: u64,
     matcher: &Matcher,
-) -> Result<VecDeque<Arc<Event>>, Failure> {
+) -> Result<(VecDeque<Arc<Event>>, usize), Failure> {
     let mut log = Backward::from(topic.clone(), upto);
     let (mut found, mut bytes) = (VecDeque::new(), 0);
-    while let Some(block) = log.next(bus, 0).await? {
+    'blocks: while let Some(block) = log.next(bus, 0).await? {
         for event in block.into_iter().filter(|event| event.audience().is_none() && matcher.matches(event)) {
             bytes += event.json().len();
             found.push_front(event);
             if found.len() >= SHOWN_AT_FIRST || bytes >= PENDING_BYTES {
-                return Ok(found);
+                break 'blocks;
             }
         }
         let (events, read) = log.read();
@@ -184,7 +185,8 @@ async fn past(
         }
         tokio::task::yield_now().await;
     }
-    Ok(found)
+    let (_, read) = log.read();
+    Ok((found, read))
 }
 
 fn message<'a>(events: impl Iterator<Item = &'a Arc<Event>>, skipped: u64, is_initial: bool) -> Vec<u8> {

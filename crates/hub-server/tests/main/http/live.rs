@@ -499,6 +499,32 @@ async fn a_group_that_gives_up_events_is_a_problem_for_those_who_may_read_them()
 }
 
 #[tokio::test]
+async fn a_group_that_delivers_and_only_fails_is_a_problem_until_an_event_is_acked() {
+    let world = World::new().await;
+    let mut reader = open(&world, "overview", STATIC).await;
+    message(&mut reader, "sample").await;
+    world.fill("t", 4).await;
+    let member = world.bus().subscribe("t").group("g").from(Position::Earliest).max_attempts(1000);
+    let mut member = member.open().await.unwrap();
+    for _ in 0..3 {
+        member.recv().await.unwrap().nack("the disk is read-only").unwrap();
+    }
+    let failing = async |reader: &mut Reader| {
+        let problems = message(reader, "problems").await;
+        let found = problems["problems"].as_array().unwrap().iter().find(|one| one["failing"] == true);
+        found.map(|one| (one["kind"].clone(), one["group"].clone()))
+    };
+    let found = loop {
+        if let Some(found) = failing(&mut reader).await {
+            break found;
+        }
+    };
+    assert_eq!(found, (json!("group"), json!("g")));
+    member.recv().await.unwrap().ack().unwrap();
+    while failing(&mut reader).await.is_some() {}
+}
+
+#[tokio::test]
 async fn the_busiest_topics_are_in_the_overview() {
     let world = World::new().await;
     let mut reader = open(&world, "overview", STATIC).await;
@@ -600,6 +626,21 @@ async fn streams_count_as_connections_of_their_subject() {
     until("the first stream is over", async || ask().await.status() == 200).await;
     let refused = world.ask("GET", "/live?view=state&topic=t", &token, "").await;
     assert_eq!(refused.refusal(), (403, "quota_exceeded"), "a tail is a subscription, too");
+}
+
+#[tokio::test]
+async fn what_a_tail_reads_at_its_beginning_is_charged_also_if_it_shows_nothing() {
+    let limits = Limits { subject_rate: Some(10), ..Limits::default() };
+    let world = World::with(Settings { limits, ..Settings::default() }).await;
+    let large = json!("x".repeat(10_000));
+    for _ in 0..100 {
+        world.bus().publish("t", large.clone()).await.unwrap();
+    }
+    let token = world.token(&["subscribe:t"]);
+    let mut reader = open(&world, "topic&topic=t&q=nothing", &token).await;
+    assert_eq!(message(&mut reader, "tail").await["events"], json!([]));
+    let refused = world.ask("GET", "/live?view=topic&topic=t&q=nothing", &token, "").await;
+    assert_eq!(refused.refusal(), (429, "rate_limited"));
 }
 
 #[tokio::test]

@@ -43,6 +43,7 @@ pub(super) const ROWS: &[Row] = &[
     ("GET", "/export?topic=vault.orders", "", Subscribe, 200),
     ("GET", "/replay?topic=vault.orders", "", Subscribe, 200),
     ("GET", "/replay?topic=vault.orders&correlationId=c", "", Subscribe, 200),
+    ("GET", "/replay?topic=vault.orders&traceId=4bf92f3577b34da6a3ce929d0e0e4736", "", Subscribe, 200),
     ("GET", "/latest-by-key?topic=vault.orders", "", Subscribe, 200),
     ("GET", "/latest-by-key?topic=vault.orders&key=k", "", Subscribe, 200),
     ("GET", "/events?topic=vault.orders&from=earliest", "", Subscribe, 200),

@@ -430,6 +430,7 @@ const NOT_MET: &[(&str, &str)] = &[
         "OutboxRow.ord",
         "rows of databases that number and claim them; parked rows are neither claimed nor behind others",
     ),
+    ("Problem.failing", OTHER_WORLDS),
     ("Problem.name", OTHER_WORLDS),
     ("Problem.state", OTHER_WORLDS),
     ("Problem.warning", OTHER_WORLDS),
@@ -694,7 +695,14 @@ async fn answers_of_other_worlds_are_as_the_document_says() {
     let ill = world.get("/readyz").await;
     check("/readyz", ill.status, &ill.json);
     let mut overview = Reader::open(&world, "/live?view=overview", STATIC).await;
-    let problems = places_of_stream(&document, &mut overview, &["Problem.state", "Problem.warning"]).await;
+    // A group that fails, and fails again.
+    let member = world.bus().subscribe("t").group("f").from(Position::Earliest).max_attempts(1000);
+    let mut member = member.open().await.unwrap();
+    for _ in 0..3 {
+        member.recv().await.unwrap().nack("no").unwrap();
+    }
+    let wanted = ["Problem.failing", "Problem.state", "Problem.warning"];
+    let problems = places_of_stream(&document, &mut overview, &wanted).await;
     // Two hubs, of which one serves the group.
     let cluster = Cluster::new();
     let (owner, other) = (cluster.node().await, cluster.node().await);

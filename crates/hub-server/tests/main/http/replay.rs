@@ -200,6 +200,27 @@ async fn a_correlation_id_is_found_in_either_header() {
 }
 
 #[tokio::test]
+async fn a_trace_is_found_whatever_its_spans_are() {
+    let world = World::new().await;
+    let of = |trace: &str, span: u64, flags: &str| format!("00-{trace}-{span:016x}-{flags}");
+    let (ours, other) = ("4bf92f3577b34da6a3ce929d0e0e4736", "4bf92f3577b34da6a3ce929d0e0e4737");
+    let headers = [
+        Some(("traceparent", of(ours, 1, "01"))),
+        Some(("traceparent", of(other, 1, "01"))),
+        Some(("Traceparent", of(ours, 2, "00"))),
+        Some(("ce-traceparent", of(ours, 3, "01"))),
+        Some(("x-correlation-id", of(ours, 4, "01"))),
+        Some(("traceparent", format!("{ours} is no traceparent"))),
+        None,
+    ];
+    publish(&world, "t", headers.into_iter().map(|header| (json!(1), header)).collect()).await;
+    assert_eq!(pages(&world, &format!("topic=t&traceId={ours}")).await.0, [1, 3, 4]);
+    assert_eq!(pages(&world, &format!("topic=t&traceId={other}&limit=1")).await.0, [2]);
+    let nobody = format!("topic=t&traceId={ours}&correlationId=c");
+    assert_eq!(pages(&world, &nobody).await.0, Vec::<u64>::new(), "an event has to have both");
+}
+
+#[tokio::test]
 async fn a_search_looks_at_a_bounded_number_of_events_and_says_where_to_go_on() {
     let world = World::new().await;
     let last = ("correlationId", "c".to_owned());
@@ -225,6 +246,8 @@ async fn what_is_wrong_is_refused_by_name() {
         ("topic=t&limit=0", "limit is 0; it must be a number from 1 to 10000"),
         ("topic=t&limit=10001", "limit is 10001"),
         ("topic=t&correlationId=", "parameter correlationId is empty"),
+        ("topic=t&traceId=4BF92F3577B34DA6A3CE929D0E0E4736", "32 hexadecimal digits in lower case"),
+        ("topic=t&traceId=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "traceId is \"00-4bf92f"),
         ("topic=t&ticket=x", "unknown parameter \"ticket\""),
         ("topic=t&token=x", "unknown parameter \"token\""),
     ] {

@@ -168,6 +168,7 @@ fn matches(pattern: &str, text: &str) -> bool {
         "^(\\*\\*?|[A-Za-z0-9_-]+)(\\.(\\*\\*?|[A-Za-z0-9_-]+))*$" => Pattern::parse(text).is_ok(),
         "^[A-Za-z0-9_.-]+$" => GroupName::parse(text).is_ok(),
         "^[0-9]+$" => digits(text),
+        "^[0-9a-f]{32}$" => text.len() == 32 && u128::from_str_radix(text, 16).is_ok(),
         "^[0-9]+-[0-9]+$" => text.split_once('-').is_some_and(|(a, b)| digits(a) && digits(b)),
         "^whsec_[A-Za-z0-9+/]+=*$" => text.starts_with("whsec_") && text.len() > 6,
         "^([a-z0-9]+|data_base64)$" => {

@@ -46,6 +46,7 @@ pub(super) fn problem() -> Value {
             ("reason", or_null(reason())),
             ("since?", time()),
             ("oldestUnsettled?", named("Unsettled")),
+            ("failing?", yes()),
         ]),
         object(&[
             kind("letters"),

@@ -51,6 +51,7 @@ pub static REPLAY: Endpoint = get(
             Kind::TextUpTo(limits::HEADERS_BYTES),
             "Only events with this header `correlationId` or `x-correlation-id`.",
         ),
+        Param::new("traceId", Kind::TraceId, "Only events of this trace, which their header `traceparent` names."),
     ],
     &[Content::json(
         replayed,
