@@ -10,6 +10,9 @@ export interface Clock {
 /** The longest that a timer can wait; beyond, it would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
+/** A process does not stay alive for what is due later than this. */
+const AWAITED_MS = 10_000;
+
 /** The real time, with a real timer. It goes by what `Date` and `setTimeout` are when they are called, so faked timers of a test runner work. */
 export class RealClock implements Clock {
   private readonly listener: () => void;
@@ -30,16 +33,13 @@ export class RealClock implements Clock {
     clearTimeout(this.timer);
     this.timer = undefined;
     if (at === undefined) return;
-    this.timer = setTimeout(
-      () => {
-        this.at = undefined;
-        this.listener();
-      },
-      Math.min(Math.max(at - this.now(), 0), MAX_TIMER_MS),
-    );
-    // In Node a test may end while leases run.
-    const timer: unknown = this.timer;
-    if (typeof timer === "object" && timer !== null && "unref" in timer && typeof timer.unref === "function") timer.unref();
+    const wait = Math.min(Math.max(at - this.now(), 0), MAX_TIMER_MS);
+    this.timer = setTimeout(() => {
+      this.at = undefined;
+      this.listener();
+    }, wait);
+    // In Node, where a timer is an object, a test waits for a retry, and does not hang for the end of a token.
+    if (wait > AWAITED_MS) (this.timer as { unref?: () => void }).unref?.();
   }
 }
 

@@ -89,7 +89,7 @@ export class Bound {
     const [[name, parts] = ["", null], ...others] = Object.entries(pattern);
     if (others.length === 0 && name.startsWith("$") && Array.isArray(parts)) {
       const [what = null, times] = parts;
-      if (name === "$repeat") return String(what).repeat(Number(times));
+      if (name === "$repeat" && typeof what === "string") return what.repeat(Number(times));
       if (name === "$list") return Array.from({ length: Number(times) }, () => this.fill(what));
     }
     return Object.fromEntries(Object.entries(pattern).map(([field, part]) => [field, this.fill(part)]));
@@ -124,7 +124,7 @@ export class Bound {
     const isPattern = pattern !== null && typeof pattern === "object" && !Array.isArray(pattern);
     if (isPattern && typeof value === "string" && Array.isArray(pattern.$text)) {
       for (const part of pattern.$text) {
-        if (!value.includes(String(part))) throw new Error(`${at}: ${JSON.stringify(part)} is not in ${JSON.stringify(value)}`);
+        if (typeof part !== "string" || !value.includes(part)) throw new Error(`${at}: ${JSON.stringify(part)} is not in ${JSON.stringify(value)}`);
       }
       return;
     }

@@ -2,7 +2,7 @@
 // decides if a part of the pattern is its matter, an allow only if all of it is.
 
 import { sourcesOf } from "../engine/names.ts";
-import { Pattern } from "../engine/pattern.ts";
+import type { Pattern } from "../engine/pattern.ts";
 
 export type Action = "publish" | "subscribe" | "admin";
 

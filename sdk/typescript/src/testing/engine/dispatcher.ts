@@ -262,7 +262,7 @@ export class Dispatcher<M> {
     for (let next = this.backoff.peek(); next && next.at <= now; next = this.backoff.peek()) {
       this.backoff.pop();
       const entry = this.window.get(next.what);
-      if (entry?.state.is !== "backoff" || entry.state.due !== next.at) continue;
+      if (!entry || !this.isBackedOff(next.what, next.at)) continue;
       entry.state = READY;
       this.ready.add(entry.seq);
     }
@@ -358,6 +358,9 @@ export class Dispatcher<M> {
   /** When to call `expire` and `nextReady` next, if nothing happens before. */
   nextDeadline(): number | undefined {
     if (this.members.size === 0) return undefined;
+    // What was settled meanwhile is not due any more.
+    for (let next = this.deadlines.peek(); next && !this.isLeased(next.what); next = this.deadlines.peek()) this.deadlines.pop();
+    for (let next = this.backoff.peek(); next && !this.isBackedOff(next.what, next.at); next = this.backoff.peek()) this.backoff.pop();
     const dues = [this.deadlines.peek()?.at, this.backoff.peek()?.at].filter((at) => at !== undefined);
     return dues.length === 0 ? undefined : Math.min(...dues);
   }
@@ -410,6 +413,16 @@ export class Dispatcher<M> {
     const entry = this.window.get(lease.seq);
     if (lease.epoch !== this.currentEpoch || entry?.state.is !== "leased") return undefined;
     return entry.state.member === lease.member && entry.attempts === lease.attempt ? entry.state : undefined;
+  }
+
+  private isLeased({ seq, attempt }: { seq: number; attempt: number }): boolean {
+    const entry = this.window.get(seq);
+    return entry?.state.is === "leased" && entry.attempts === attempt;
+  }
+
+  private isBackedOff(seq: number, due: number): boolean {
+    const state = this.window.get(seq)?.state;
+    return state?.is === "backoff" && state.due === due;
   }
 
   /** Ends a lease; the caller decides at once what becomes of the event, which is `ready` and unlisted meanwhile. */
