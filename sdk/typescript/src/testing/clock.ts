@@ -11,7 +11,7 @@ export interface Clock {
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** A process does not stay alive for what is due later than this. */
-const AWAITED_MS = 10_000;
+const AWAITED_MS = 5_000;
 
 /** The real time, with a real timer. It goes by what `Date` and `setTimeout` are when they are called, so faked timers of a test runner work. */
 export class RealClock implements Clock {

@@ -158,6 +158,7 @@ test("a flood that goes on in spite of rate_limited ends the connection", async 
 test("after a large frame that was refused for its rate nothing is read for a while", async () => {
   const hub = new MemoryHub({ clock: "manual", limits: { connectionRate: 2 } });
   const client = await FrameClient.connect(hub);
+  await hub.advance(1000);
   for (let n = 0; n < 2; n += 1) client.send({ op: "PUBLISH", topic: "orders", payload: n });
   client.send({ op: "PUBLISH", topic: "orders", payload: "x".repeat(70_000), corr: "large" });
   client.send({ op: "PING", corr: "behind" });
