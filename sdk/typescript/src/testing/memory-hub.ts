@@ -3,12 +3,12 @@
 import type { Durability, EventOptions, EventRecord, Receipt } from "../types.ts";
 import { type TokenClaims, mintToken } from "./auth/token.ts";
 import { type Clock, ManualClock, RealClock } from "./clock.ts";
-import type { NewEvent } from "./engine/event.ts";
-import { parseId } from "./engine/ids.ts";
-import { DEFAULT_LIMITS, type HubLimits } from "./engine/limits.ts";
+import type { NewEvent } from "../rules/new-event.ts";
+import { parseId } from "../rules/ids.ts";
+import { DEFAULT_LIMITS, type HubLimits } from "./engine/hub-limits.ts";
 import type { Position } from "./engine/log.ts";
-import { deadLetterTopic } from "./engine/names.ts";
-import { type RefusalCode, badRequest } from "./engine/refusal.ts";
+import { deadLetterTopic } from "../rules/names.ts";
+import { type RefusalCode, badRequest } from "../rules/refusal.ts";
 import { type FailureOptions, Failures } from "./session/failures.ts";
 import { Host } from "./session/host.ts";
 import { SERVICE_RESTART, type Session } from "./session/session.ts";

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { test } from "node:test";
-import { hmacSha256, sha1, sha256 } from "../../src/testing/auth/hash.ts";
-import { IdGenerator, derivedId, parseId } from "../../src/testing/engine/ids.ts";
+import { hmacSha256, sha1, sha256 } from "../../src/rules/hash.ts";
+import { IdGenerator, derivedId, parseId } from "../../src/rules/ids.ts";
 import { Pattern } from "../../src/testing/engine/pattern.ts";
 import { canonical } from "../../src/testing/json/canonical.ts";
-import { depthOf, membersOf } from "../../src/testing/json/raw.ts";
+import { depthOf, membersOf } from "../../src/rules/raw-json.ts";
 import { Bucket } from "../../src/testing/session/rate.ts";
 import { DueQueue } from "../../src/testing/engine/due.ts";
 

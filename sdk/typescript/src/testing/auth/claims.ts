@@ -1,8 +1,8 @@
 // The rules that a token carries. What could be meant to forbid and would not do so is refused, never passed over.
 
-import { checkGroup } from "../engine/names.ts";
+import { checkGroup } from "../../rules/names.ts";
 import { Pattern } from "../engine/pattern.ts";
-import { Refusal, badRequest } from "../engine/refusal.ts";
+import { Refusal, badRequest } from "../../rules/refusal.ts";
 import { type Action, Policy, type Rule } from "./policy.ts";
 
 /** A rule of a token, as it is written. */

@@ -1,7 +1,7 @@
 // Rules, and how they decide: the first that is about an action and matches its topic. A subscription to a pattern is decided as a whole: a deny
 // decides if a part of the pattern is its matter, an allow only if all of it is.
 
-import { sourcesOf } from "../engine/names.ts";
+import { sourcesOf } from "../../rules/names.ts";
 import type { Pattern } from "../engine/pattern.ts";
 
 export type Action = "publish" | "subscribe" | "admin";

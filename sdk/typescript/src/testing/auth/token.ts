@@ -1,8 +1,8 @@
 // Tokens: JWTs with HS256, as a hub with `JWT_SECRET` takes them.
 
-import { Refusal, bytesOf } from "../engine/refusal.ts";
+import { Refusal, bytesOf } from "../../rules/refusal.ts";
 import { type WrittenRule, policyOf } from "./claims.ts";
-import { hmacSha256 } from "./hash.ts";
+import { hmacSha256 } from "../../rules/hash.ts";
 import type { Policy } from "./policy.ts";
 
 /** What a token is to say. Without scopes and policy it allows nothing. */

@@ -2,18 +2,19 @@
 // to be sent is collected until the caller takes it.
 
 import { type Cover, type Target, checkPosition, covers, isSameCover } from "./cover.ts";
-import { type NewEvent, checkNewEvent } from "./event.ts";
+import { type NewEvent, checkNewEvent } from "../../rules/new-event.ts";
 import { Group } from "./group.ts";
-import { IdGenerator } from "./ids.ts";
+import { IdGenerator } from "../../rules/ids.ts";
 import { letterOf } from "./letters.ts";
-import { type HubLimits, MAX_DELAY_MS, MAX_IN_FLIGHT } from "./limits.ts";
+import { type HubLimits } from "./hub-limits.ts";
+import { MAX_DELAY_MS, MAX_IN_FLIGHT } from "../../rules/limits.ts";
 import { type Position, type Receipt, TopicLog } from "./log.ts";
 import { type Delivery, Member } from "./member.ts";
-import { deadLetterTopic, derivation, rootOf } from "./names.ts";
+import { deadLetterTopic, derivation, rootOf } from "../../rules/names.ts";
 import { DEFAULT_OPTIONS, type Filter, type GroupOptions, type GroupRequest, checkRequest, conflicts, merged } from "./options.ts";
 import { Quotas } from "./quota.ts";
 import { Reader, type Watched } from "./reader.ts";
-import { Refusal, badRequest } from "./refusal.ts";
+import { Refusal, badRequest } from "../../rules/refusal.ts";
 
 /** What is to be sent, in this order. */
 export type Action =

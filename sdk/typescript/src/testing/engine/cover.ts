@@ -1,10 +1,10 @@
 // Which topics a subscription covers.
 
 import { checkForSeveral, type Position } from "./log.ts";
-import { LISTED_TOPICS } from "./limits.ts";
-import { checkReadable } from "./names.ts";
+import { LISTED_TOPICS } from "../../rules/limits.ts";
+import { checkReadable } from "../../rules/names.ts";
 import { Pattern } from "./pattern.ts";
-import { badRequest, shown } from "./refusal.ts";
+import { badRequest, shown } from "../../rules/refusal.ts";
 
 export type Cover = { is: "pattern"; pattern: Pattern } | { is: "list"; topics: string[] };
 

@@ -4,7 +4,7 @@ import { type Burial, Dispatcher, type Lease, type Released, type Rules } from "
 import type { TopicLog } from "./log.ts";
 import type { Member } from "./member.ts";
 import { type GroupOptions, matches } from "./options.ts";
-import { derivation } from "./names.ts";
+import { derivation } from "../../rules/names.ts";
 
 export class Group {
   readonly log: TopicLog;

@@ -1,10 +1,11 @@
 // Dead letters: what a group writes of an event that it gives up.
 
 import type { Burial } from "./dispatcher.ts";
-import type { NewEvent, StoredEvent } from "./event.ts";
+import type { StoredEvent } from "./event.ts";
+import type { NewEvent } from "../../rules/new-event.ts";
 import type { Group } from "./group.ts";
-import { derivedId } from "./ids.ts";
-import { deadLetterTopic } from "./names.ts";
+import { derivedId } from "../../rules/ids.ts";
+import { deadLetterTopic } from "../../rules/names.ts";
 
 /** The record of an event that failed too often. Its id is the same for the same failure of the same event. */
 export function letterOf(group: Group, burial: Burial, event: StoredEvent, now: number): { id: string; record: NewEvent } {

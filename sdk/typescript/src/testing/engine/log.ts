@@ -1,8 +1,9 @@
 // A topic: a log of events with seqs from 1, and ids that are unique in it.
 
 import { canonical } from "../json/canonical.ts";
-import { type NewEvent, type StoredEvent, storedEvent } from "./event.ts";
-import { Refusal, badRequest } from "./refusal.ts";
+import { type StoredEvent, storedEvent } from "./event.ts";
+import type { NewEvent } from "../../rules/new-event.ts";
+import { Refusal, badRequest } from "../../rules/refusal.ts";
 
 /** Where to start reading. */
 export type Position =

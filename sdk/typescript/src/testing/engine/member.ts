@@ -3,8 +3,8 @@
 import type { Lease } from "./dispatcher.ts";
 import type { StoredEvent } from "./event.ts";
 import type { Group } from "./group.ts";
-import { MAX_DELAY_MS } from "./limits.ts";
-import { Refusal, badRequest } from "./refusal.ts";
+import { MAX_DELAY_MS } from "../../rules/limits.ts";
+import { Refusal, badRequest } from "../../rules/refusal.ts";
 
 /** An event on its way to the consumer. */
 export interface Delivery {

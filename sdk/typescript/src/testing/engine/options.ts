@@ -1,8 +1,8 @@
 // The options of a group: stored with it, shared by all its members.
 
 import type { StoredEvent } from "./event.ts";
-import { HEADERS, HEADERS_BYTES, KEY_BYTES, TAGS, TAG_BYTES } from "./limits.ts";
-import { badRequest, bytesOf } from "./refusal.ts";
+import { HEADERS, HEADERS_BYTES, KEY_BYTES, TAGS, TAG_BYTES } from "../../rules/limits.ts";
+import { badRequest, bytesOf } from "../../rules/refusal.ts";
 
 /** Which events a group wants; everything that is given must match. */
 export interface Filter {

@@ -1,8 +1,8 @@
 // Topic patterns: `*` is one segment, `**` any number of them, none included, anywhere.
 
-import { PATTERN_BYTES } from "./limits.ts";
-import { derivation, sourcesOf } from "./names.ts";
-import { badRequest, bytesOf, shown } from "./refusal.ts";
+import { PATTERN_BYTES } from "../../rules/limits.ts";
+import { derivation, sourcesOf } from "../../rules/names.ts";
+import { badRequest, bytesOf, shown } from "../../rules/refusal.ts";
 
 type Step = { is: "literal"; text: string } | { is: "one" } | { is: "many" };
 

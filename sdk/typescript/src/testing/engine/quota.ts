@@ -1,6 +1,6 @@
 // What subjects have made, and how much of it they may.
 
-import { Refusal } from "./refusal.ts";
+import { Refusal } from "../../rules/refusal.ts";
 
 export class Quotas {
   private readonly maxTopics: number | undefined;

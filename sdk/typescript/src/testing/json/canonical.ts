@@ -1,7 +1,7 @@
 // One text for all the ways to write a JSON value: two values are the same if their canonical texts are. Nothing is lost to a float: `1`, `1.0`
 // and `10e-1` are one number, `9007199254740993` is not `9007199254740992`.
 
-import { elementsOf, membersOf } from "./raw.ts";
+import { elementsOf, membersOf } from "../../rules/raw-json.ts";
 
 /** The canonical text of a valid JSON value. */
 export function canonical(json: string): string {

@@ -3,7 +3,7 @@
 import type { Durability } from "../../types.ts";
 import type { Receipt } from "../engine/log.ts";
 import type { Delivery } from "../engine/member.ts";
-import type { Refusal } from "../engine/refusal.ts";
+import type { Refusal } from "../../rules/refusal.ts";
 import type { StoredEvent } from "../engine/event.ts";
 import type { Name } from "./request.ts";
 

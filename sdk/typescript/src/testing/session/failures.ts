@@ -1,6 +1,6 @@
 // Publishes that are to fail, because a test asks for it.
 
-import { Refusal, type RefusalCode } from "../engine/refusal.ts";
+import { Refusal, type RefusalCode } from "../../rules/refusal.ts";
 
 export interface Failure {
   refusal: Refusal;

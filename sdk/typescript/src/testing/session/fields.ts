@@ -1,9 +1,9 @@
 // Reading the fields of a frame. Every field stays text until its operation is known, so a field that does not fit is named, and fields that an
 // operation does not have are passed over, whatever is in them.
 
-import { parseId } from "../engine/ids.ts";
-import { Refusal, badRequest, shown } from "../engine/refusal.ts";
-import { elementsOf, membersOf } from "../json/raw.ts";
+import { parseId } from "../../rules/ids.ts";
+import { Refusal, badRequest, shown } from "../../rules/refusal.ts";
+import { elementsOf, membersOf } from "../../rules/raw-json.ts";
 
 /** Fields by name, as they are written. In what a client sends, null counts as absent. */
 export type Fields = ReadonlyMap<string, string>;

@@ -3,12 +3,12 @@
 import type { Durability } from "../../types.ts";
 import { type Identity, identify } from "../auth/token.ts";
 import { Bus } from "../engine/bus.ts";
-import type { NewEvent } from "../engine/event.ts";
-import type { HubLimits } from "../engine/limits.ts";
+import type { NewEvent } from "../../rules/new-event.ts";
+import type { HubLimits } from "../engine/hub-limits.ts";
 import type { Receipt } from "../engine/log.ts";
 import type { Member } from "../engine/member.ts";
 import type { Reader } from "../engine/reader.ts";
-import { Refusal } from "../engine/refusal.ts";
+import { Refusal } from "../../rules/refusal.ts";
 import { DetachedMembers } from "./detached.ts";
 import type { Failures } from "./failures.ts";
 import type { Bucket } from "./rate.ts";

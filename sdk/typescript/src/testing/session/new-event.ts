@@ -1,10 +1,10 @@
 // Reading an event that is to be published: `{topic, payload, opts?}`.
 
-import { type EventOptions, type NewEvent, checkDepth } from "../engine/event.ts";
-import { parseId } from "../engine/ids.ts";
-import { checkTopic, derivation } from "../engine/names.ts";
-import { type Refusal, badRequest, shown } from "../engine/refusal.ts";
-import { elementsOf, membersOf } from "../json/raw.ts";
+import { type EventOptions, type NewEvent, checkDepth } from "../../rules/new-event.ts";
+import { parseId } from "../../rules/ids.ts";
+import { checkTopic, derivation } from "../../rules/names.ts";
+import { type Refusal, badRequest, shown } from "../../rules/refusal.ts";
+import { elementsOf, membersOf } from "../../rules/raw-json.ts";
 import { type Fields, fieldsOf, isObject } from "./fields.ts";
 
 const EVENT_FIELDS = new Set(["topic", "payload", "opts"]);

@@ -1,6 +1,6 @@
 // How much a connection and its subject may send: token buckets, each kept as the time at which it is full again. A bucket holds a second's worth.
 
-import { Refusal } from "../engine/refusal.ts";
+import { Refusal } from "../../rules/refusal.ts";
 
 const SECOND = 1000;
 /** The longest that a bucket can be in debt. */

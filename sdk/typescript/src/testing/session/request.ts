@@ -1,8 +1,8 @@
 // Reading frames: what a client may ask for.
 
-import type { NewEvent } from "../engine/event.ts";
-import { IDS } from "../engine/limits.ts";
-import { Refusal, badRequest, bytesOf, refusalOf, shown } from "../engine/refusal.ts";
+import type { NewEvent } from "../../rules/new-event.ts";
+import { IDS } from "../../rules/limits.ts";
+import { Refusal, badRequest, bytesOf, refusalOf, shown } from "../../rules/refusal.ts";
 import { type Fields, fieldsOf, flag, id, isObject, millis, optional, required, several, text, whole, wrong } from "./fields.ts";
 import { eventOf, eventOfFields } from "./new-event.ts";
 import { type SubscribeOptions, subscribeOptions } from "./subscribe-options.ts";

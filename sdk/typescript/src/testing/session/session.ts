@@ -2,9 +2,9 @@
 
 import { type Identity } from "../auth/token.ts";
 import type { Policy } from "../auth/policy.ts";
-import type { NewEvent } from "../engine/event.ts";
+import type { NewEvent } from "../../rules/new-event.ts";
 import { type Member } from "../engine/member.ts";
-import { Refusal, badRequest, bytesOf, refusalOf, shown } from "../engine/refusal.ts";
+import { Refusal, badRequest, bytesOf, refusalOf, shown } from "../../rules/refusal.ts";
 import { authenticated, ended, errorFields, failed, ok, receiptFields } from "./answer.ts";
 import type { Host } from "./host.ts";
 import { Meter, workOf } from "./rate.ts";

@@ -1,8 +1,8 @@
 // ACK, NACK, MODACK and RETURN: what becomes of events in hand.
 
-import { REASON_BYTES } from "../engine/limits.ts";
+import { REASON_BYTES } from "../../rules/limits.ts";
 import { type Member, checkDelay } from "../engine/member.ts";
-import { Refusal, bytesOf, refusalOf } from "../engine/refusal.ts";
+import { Refusal, bytesOf, refusalOf } from "../../rules/refusal.ts";
 import { failed, ok } from "./answer.ts";
 import { workOf } from "./rate.ts";
 import type { Name, Request } from "./request.ts";

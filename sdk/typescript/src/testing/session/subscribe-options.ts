@@ -1,10 +1,10 @@
 // Reading the options of a SUBSCRIBE. Every one may be null.
 
-import { HEADERS_BYTES, IDS, LISTED_TOPICS } from "../engine/limits.ts";
+import { HEADERS_BYTES, IDS, LISTED_TOPICS } from "../../rules/limits.ts";
 import type { Position } from "../engine/log.ts";
 import type { Filter, GroupRequest } from "../engine/options.ts";
-import { badRequest, bytesOf, shown } from "../engine/refusal.ts";
-import { elementsOf, membersOf } from "../json/raw.ts";
+import { badRequest, bytesOf, shown } from "../../rules/refusal.ts";
+import { elementsOf, membersOf } from "../../rules/raw-json.ts";
 import { type Fields, fieldsOf, flag, id, isObject, millis, optional, several, text, whole, wrong } from "./fields.ts";
 
 export interface SubscribeOptions {

@@ -1,10 +1,10 @@
 // SUBSCRIBE: checks what is asked for, and opens it.
 
 import { type Target, targetOf } from "../engine/cover.ts";
-import { BATCH_EVENTS } from "../engine/limits.ts";
+import { BATCH_EVENTS } from "../../rules/limits.ts";
 import type { Member } from "../engine/member.ts";
-import { checkGroup } from "../engine/names.ts";
-import { Refusal, badRequest, shown } from "../engine/refusal.ts";
+import { checkGroup } from "../../rules/names.ts";
+import { Refusal, badRequest, shown } from "../../rules/refusal.ts";
 import { workOf } from "./rate.ts";
 import type { Name } from "./request.ts";
 import { type Session, described, forbidden } from "./session.ts";

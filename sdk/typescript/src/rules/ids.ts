@@ -1,6 +1,6 @@
 // Event ids: any UUID. The hub makes v7 ones, whose order is that of time, and derives v5 ones for its dead letters.
 
-import { joined, sha1 } from "../auth/hash.ts";
+import { joined, sha1 } from "./hash.ts";
 
 const UUID = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 
