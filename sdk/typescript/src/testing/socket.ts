@@ -1,5 +1,6 @@
 // Both ends of a connection: the client's, which is like a WebSocket, and the hub's.
 
+import type { WebSocketLike } from "../socket.ts";
 import type { Link } from "./session/session.ts";
 import type { Wire } from "./wire.ts";
 
@@ -12,7 +13,15 @@ const ABNORMAL = 1006;
 const NO_STATUS = 1005;
 
 type Type = "open" | "message" | "error" | "close";
-type Listener = (event: { data?: unknown; code?: number; reason?: string; wasClean?: boolean }) => void;
+/** All that an event of a socket may have; which it has, its type says. */
+interface SocketEvent {
+  readonly data: unknown;
+  readonly code: number;
+  readonly reason: string;
+  readonly wasClean: boolean;
+}
+
+type Listener = (event: SocketEvent) => void;
 
 /** The hub's end, as the client's end tells it what happens. */
 export interface HubEnd {
@@ -26,7 +35,7 @@ export interface HubEnd {
 export type Accept = (link: Link) => HubEnd | undefined;
 
 /** The client's end: what `WebSocketLike` asks for, and the properties that code for browsers uses. */
-export class MemorySocket {
+export class MemorySocket implements WebSocketLike {
   readonly url: string;
   onopen: Listener | null = null;
   onmessage: Listener | null = null;
@@ -108,7 +117,8 @@ export class MemorySocket {
     this.emit("close", { code, reason, wasClean });
   }
 
-  private emit(type: Type, event: Parameters<Listener>[0]): void {
+  private emit(type: Type, more: Partial<SocketEvent>): void {
+    const event = { data: undefined, code: NO_STATUS, reason: "", wasClean: false, ...more };
     const own = { open: this.onopen, message: this.onmessage, error: this.onerror, close: this.onclose }[type];
     for (const listener of [...(own ? [own] : []), ...(this.listeners.get(type) ?? [])]) listener(event);
   }
