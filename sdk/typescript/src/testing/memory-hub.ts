@@ -42,6 +42,8 @@ export interface DeadLetter<Payload = unknown> {
 export interface GroupStatus {
   /** Everything up to this seq is settled. */
   floor: number;
+  /** Events behind it that are not settled, those included that were not looked at yet. */
+  unsettled: number;
   /** Events that consumers have. */
   leased: number;
   /** Events that wait: for their time, or for an older one of their key. */
@@ -146,6 +148,7 @@ export class MemoryHub {
     const members = new Set(groups.flatMap((one) => [...one.members]));
     return {
       floor: groups.length === 0 ? 0 : Math.min(...groups.map((one) => one.floor)),
+      unsettled: sum(groups.map((one) => one.unsettled)),
       leased: sum(groups.map((one) => one.leased)),
       parked: sum(groups.map((one) => one.parked)),
       members: members.size,
@@ -157,12 +160,12 @@ export class MemoryHub {
    * `timeoutMs` of real time, and says what is open.
    */
   async settled(topic: string, group: string, { timeoutMs = SETTLED_WITHIN_MS }: { timeoutMs?: number } = {}): Promise<void> {
-    const isSettled = (): boolean => this.host.bus.groupsOf(topic, group)?.every((one) => one.isSettled) === true;
+    const isSettled = (): boolean => this.host.bus.groupsOf(topic, group)?.every((one) => one.unsettled === 0) === true;
     const isInTime = await this.until(isSettled, timeoutMs);
     if (isInTime) return;
     const status = this.group(topic, group);
     const why = status
-      ? `its floor is ${status.floor}, ${status.leased} events are with ${status.members} consumers, ${status.parked} wait`
+      ? `${status.unsettled} are open: ${status.leased} events are with ${status.members} consumers, ${status.parked} wait`
       : "there is no such group: nobody has subscribed with it";
     throw new Error(`group ${group} of ${topic} has not settled its events within ${timeoutMs} ms: ${why}`);
   }

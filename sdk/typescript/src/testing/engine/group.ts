@@ -59,8 +59,9 @@ export class Group {
     return this.dispatcher.parked;
   }
 
-  get isSettled(): boolean {
-    return this.floor >= this.log.last;
+  /** Events that are not settled, those included that were not looked at yet. */
+  get unsettled(): number {
+    return this.log.last - this.dispatcher.position + this.dispatcher.leased + this.dispatcher.parked;
   }
 
   setOptions(options: GroupOptions): void {
