@@ -12,14 +12,14 @@ export { type OutboxRow } from "./row.ts";
 
 /** What is needed of a `ClientSession` of the package `mongodb`, version 6 or later. */
 export interface MongoSession {
-  readonly client: { db(name?: string): { collection(name: string): MongoCollection } };
   /** The session's id; its class is that of the driver's binary values. */
   readonly id?: { readonly id: unknown } | undefined;
   inTransaction(): boolean;
 }
 
-export interface MongoCollection {
-  insertOne(document: MongoRow, options: { session: MongoSession }): Promise<unknown>;
+/** What is needed of a `Db`: the database with the service's data, or another one of the same servers. */
+export interface MongoDatabase {
+  collection(name: string): { insertOne(document: object, options: { session: object }): Promise<unknown> };
 }
 
 /** The document of a row, as docs/outbox.md describes it. */
@@ -37,8 +37,6 @@ export interface MongoRow {
 }
 
 export interface MongoOutboxOptions extends RowLimits {
-  /** The database; that of the client's address unless given. */
-  database?: string;
   /** The collection; `outbox` unless given. */
   collection?: string;
 }
@@ -54,7 +52,7 @@ export interface MongoOutbox {
 }
 
 /** An outbox whose rows a drainer publishes: a hub with `MONGO_URL`, an `[[outbox]]`, or `event-hub outbox drain`. */
-export function mongoOutbox({ database, collection = "outbox", ...limits }: MongoOutboxOptions = {}): MongoOutbox {
+export function mongoOutbox(database: MongoDatabase, { collection = "outbox", ...limits }: MongoOutboxOptions = {}): MongoOutbox {
   return {
     async add(session, row) {
       if (!session.inTransaction()) {
@@ -78,7 +76,7 @@ export function mongoOutbox({ database, collection = "outbox", ...limits }: Mong
         ts: new Date(),
         attempts: 0,
       };
-      await session.client.db(database).collection(collection).insertOne(document, { session });
+      await database.collection(collection).insertOne(document, { session });
       return id;
     },
   };
