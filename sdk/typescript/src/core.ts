@@ -125,8 +125,8 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   }
 
   async function publish(topic: string, payload: unknown, opts: PublishOptions): Promise<Receipt> {
-    // Handlers that run may publish until they end.
-    if (isDrained === undefined ? isOver() : link.state.is === "closed") throw closedError();
+    // Handlers that run may publish until they end, also while the client closes.
+    if (closing === undefined ? isOver() : isDrained === undefined) throw closedError();
     link.feed({ on: "start" });
     const checked = check?.(topic, payload);
     if (checked instanceof Promise) {
@@ -199,7 +199,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
         link.feed({ on: "start" });
       });
     },
-    publish,
+    publish: (topic, payload, opts) => (isOver() ? Promise.reject(closedError()) : publish(topic, payload, opts)),
     async subscribe(topic, group, handle, opts) {
       // One that was unsubscribed may still have handlers that run.
       const before = registry.get(topic, group);

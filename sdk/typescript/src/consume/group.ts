@@ -308,8 +308,10 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       checkDrained();
     },
     down() {
+      // An attempt that failed is not the loss that the grace is counted from.
+      const wasLive = isLive;
       isAsked = isLive = false;
-      held.orphan();
+      if (wasLive) held.orphan();
       checkDrained();
     },
     deliver(frame: Exclude<Incoming, Answer>) {

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { HubClient } from "../../src/client.ts";
 import { type ClientOptions } from "../../src/options.ts";
 import { type AnyTopics } from "../../src/topics.ts";
@@ -80,4 +81,11 @@ export function deferred<Value = void>(): { promise: Promise<Value>; resolve: (v
     reject = no;
   });
   return { promise, resolve, reject };
+}
+
+/** The state of a client, which has to be this one. */
+export function inState<Is extends HubState["is"]>(hub: { readonly state: HubState }, is: Is): Extract<HubState, { is: Is }> {
+  const { state } = hub;
+  assert.equal(state.is, is, `the client is in another state: ${JSON.stringify(state)}`);
+  return state as Extract<HubState, { is: Is }>;
 }

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { HubError } from "../../src/errors.ts";
-import { TestClient, setUp, setUpConnected, stateOf } from "../support/client.ts";
+import { type HubError } from "../../src/errors.ts";
+import { TestClient, setUp, setUpConnected, stateOf, inState } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 
 test("connect sends AUTH with the token and resolves with the answer", async () => {
   const { hub, server, states } = setUp();
   const connected = hub.connect();
-  assert.equal(hub.state.is, "opening");
+  inState(hub, "opening");
   const socket = await server.connection();
   assert.equal(socket.url, "ws://hub.test");
   assert.deepEqual(socket.received, []);
@@ -18,7 +18,7 @@ test("connect sends AUTH with the token and resolves with the answer", async () 
   socket.ok(auth, { sub: "ada", exp: 2_000_000_000 });
   await connected;
   assert.deepEqual(states.map((state) => state.is), ["token", "opening", "authenticating", "ready"]);
-  assert.ok(hub.state.is === "ready" && hub.state.sub === "ada" && hub.state.exp === 2_000_000_000);
+  assert.ok(inState(hub, "ready").sub === "ada" && inState(hub, "ready").exp === 2_000_000_000);
   await hub.close();
 });
 
@@ -38,7 +38,7 @@ test("the first failure rejects connect with its code, and a client without work
     assert.match(String(error), /^Error: connect_failed: ws:\/\/hub\.test: connect ECONNREFUSED$/);
     return true;
   });
-  assert.equal(hub.state.is, "idle");
+  inState(hub, "idle");
   assert.equal(platform.timers, 0);
   assert.equal(platform.watchers, 0);
   const again = hub.connect();
@@ -67,7 +67,7 @@ test("a refused fixed token closes the client for good", async () => {
   socket.err(await socket.next("AUTH"), "jwt_invalid");
   await assert.rejects(connected, /^Error: jwt_invalid: /);
   await assert.rejects(published, /^Error: jwt_invalid: /);
-  assert.ok(hub.state.is === "closed" && hub.state.error?.code === "jwt_invalid");
+  assert.ok(inState(hub, "closed").error?.code === "jwt_invalid");
   await assert.rejects(hub.publish("orders", 1), (error: HubError) => error.code === "closed" && (error.cause as HubError).code === "jwt_invalid");
   await assert.rejects(hub.connect(), { code: "closed" });
   await hub.close();
@@ -136,7 +136,7 @@ test("a connection that lasted makes the failures before it forgotten", async ()
   const socket = await server.accept();
   await platform.pass(5_000);
   socket.cut();
-  assert.ok(hub.state.is === "waiting" && hub.state.tries === 1);
+  assert.ok(inState(hub, "waiting").tries === 1);
   assert.equal(Math.ceil(platform.nextTimer), 100);
   await hub.close({ timeoutMs: 0 });
 });
@@ -169,20 +169,20 @@ test("a socket that does not open, and a hub that does not answer AUTH, are give
   hub.watch("orders", () => undefined);
   const first = await server.connection();
   await platform.pass(9_999);
-  assert.equal(hub.state.is, "opening");
+  inState(hub, "opening");
   await platform.pass(1);
-  assert.ok(hub.state.is === "waiting" && /within 10 s/.test(hub.state.error.message));
+  assert.ok(/within 10 s/.test(inState(hub, "waiting").error.message));
   assert.ok(first.isClosed);
   await platform.pass(1_000);
   const second = await server.connection();
   second.open();
   await second.next("AUTH");
   await platform.pass(10_000);
-  assert.ok(hub.state.is === "waiting" && /AUTH/.test(hub.state.error.message));
+  assert.ok(/AUTH/.test(inState(hub, "waiting").error.message));
   // What comes late of a connection that was given up changes nothing.
   first.open();
   second.ok({ op: "AUTH", corr: "1" });
-  assert.equal(hub.state.is, "waiting");
+  inState(hub, "waiting");
   await hub.close({ timeoutMs: 0 });
 });
 
@@ -195,13 +195,13 @@ test("a silent connection is probed after 25 s and given up 5 s later", async ()
   await platform.pass(1);
   await socket.next("PING");
   await platform.pass(4_999);
-  assert.equal(hub.state.is, "ready");
+  inState(hub, "ready");
   await platform.pass(1);
-  assert.ok(hub.state.is === "waiting" && /PING/.test(hub.state.error.message));
+  assert.ok(/PING/.test(inState(hub, "waiting").error.message));
   assert.ok(socket.isClosed);
   await platform.pass(10_000);
   await server.accept();
-  assert.equal(hub.state.is, "ready");
+  inState(hub, "ready");
   await hub.close({ timeoutMs: 0 });
 });
 
@@ -215,7 +215,7 @@ test("whatever is heard answers a probe, and puts off the next one", async () =>
   await socket.next("PING");
   socket.say({ op: "LAGGED", topic: "nobody", missed: 1 });
   await platform.pass(24_999);
-  assert.equal(hub.state.is, "ready");
+  inState(hub, "ready");
   await socket.silent("PING");
   await hub.close();
 });
@@ -230,7 +230,7 @@ test("a probe of an old connection does not end the new one (phoenix#3083)", asy
   await platform.pass(200);
   await server.accept();
   await platform.pass(10_000);
-  assert.equal(hub.state.is, "ready");
+  inState(hub, "ready");
   await hub.close({ timeoutMs: 0 });
 });
 
@@ -242,7 +242,7 @@ test("a clock that has jumped finds a dead connection (socket.io#5135)", async (
   await platform.pass(10_000);
   await socket.next("PING");
   await platform.pass(5_000);
-  assert.equal(hub.state.is, "waiting");
+  inState(hub, "waiting");
   await hub.close({ timeoutMs: 0 });
 });
 
@@ -253,7 +253,7 @@ test("waking up probes at once, and cuts a wait short once a second at most", as
   platform.tell("wake");
   await socket.next("PING");
   await platform.pass(5_000);
-  assert.equal(hub.state.is, "waiting");
+  inState(hub, "waiting");
   for (let round = 0; round < 6; round++) {
     await platform.pass(platform.nextTimer);
     (await server.connection()).fail("refused");
@@ -292,7 +292,7 @@ test("timers beyond 2^31 ms do not fire at once (centrifuge ttlMilliseconds)", a
   assert.ok(platform.timersSet.every((ms) => ms <= 2 ** 31 - 1));
   await platform.pass(1_000);
   assert.equal(tokens.length, 1);
-  assert.equal(hub.state.is, "ready");
+  inState(hub, "ready");
   await hub.close({ timeoutMs: 0 });
 });
 
@@ -323,7 +323,7 @@ test("a state handler that throws breaks nothing (centrifuge-js#420)", async (t)
       },
     },
   });
-  assert.equal(hub.state.is, "ready");
+  inState(hub, "ready");
   assert.equal(complaints.mock.callCount(), 4);
   await hub.close();
 });
@@ -356,7 +356,7 @@ test("nothing connects again after close (phoenix#6578, #6620)", async () => {
   platform.tell("wake");
   await platform.pass(60_000);
   assert.equal(server.sockets.length, 1);
-  assert.equal(hub.state.is, "closed");
+  inState(hub, "closed");
 });
 
 test("a hub that does not answer the closing handshake is left after 5 s", async () => {
@@ -368,7 +368,7 @@ test("a hub that does not answer the closing handshake is left after 5 s", async
   assert.equal(await stateOf(closed), "pending");
   await platform.pass(5_000);
   await closed;
-  assert.equal(hub.state.is, "closed");
+  inState(hub, "closed");
 });
 
 test("connect can be given up by a signal, and is not tried with an aborted one", async () => {
@@ -396,7 +396,7 @@ test("frames that are not JSON, not text, or of an op that nobody knows are igno
   socket.say("not json");
   socket.say({ op: "NEWS" });
   socket.say({ op: "OK", corr: "of nobody" });
-  assert.equal(hub.state.is, "ready");
+  inState(hub, "ready");
   assert.equal(logs.filter((log) => log.level === "warn").length, 1);
   await hub.close();
 });

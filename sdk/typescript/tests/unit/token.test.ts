@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type HubError } from "../../src/errors.ts";
 import { type TokenRequest } from "../../src/connection/token.ts";
-import { deferred, setUp, setUpConnected } from "../support/client.ts";
+import { deferred, setUp, setUpConnected, inState } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 import { eventFrame, uuid } from "../support/server.ts";
 
@@ -32,7 +32,7 @@ test("the token is there before the socket is opened", async () => {
   const { hub, server } = setUp({ token });
   const connected = hub.connect();
   await settle();
-  assert.equal(hub.state.is, "token");
+  inState(hub, "token");
   assert.equal(server.sockets.length, 0);
   requests[0]?.answer("fresh");
   const socket = await server.connection();
@@ -49,7 +49,7 @@ test("a token function that takes over 30 s is aborted and asked again", async (
   const { hub, server, platform } = setUp({ token });
   hub.watch("orders", () => undefined);
   await platform.pass(30_000);
-  assert.ok(hub.state.is === "waiting" && hub.state.error.code === "token_failed");
+  assert.ok(inState(hub, "waiting").error.code === "token_failed");
   assert.ok(requests[0]?.signal.aborted);
   await platform.pass(100);
   assert.equal(requests.length, 2);
@@ -78,7 +78,7 @@ test("a token function that throws is an error with a cause, and is asked again"
   await assert.rejects(connected, (error: HubError) => error.code === "token_failed" && error.cause === cause);
   await platform.pass(1_000);
   await server.accept();
-  assert.equal(hub.state.is, "ready");
+  inState(hub, "ready");
   await hub.close({ timeoutMs: 0 });
 });
 
@@ -147,7 +147,7 @@ test("a token is renewed at 80 % of its life, on the same connection", async () 
   assert.equal(auth["token"], "second");
   socket.ok(auth, { exp: NOW + 180 });
   await settle();
-  assert.ok(hub.state.is === "ready" && hub.state.exp === NOW + 180);
+  assert.ok(inState(hub, "ready").exp === NOW + 180);
   assert.equal(server.sockets.length, 1);
   await hub.close({ timeoutMs: 0 });
 });
@@ -192,7 +192,7 @@ test("a renewal that fails leaves the connection, and is tried again later and l
   assert.equal(asked, 2);
   await platform.pass(1_000 + 2_000 + 4_000);
   assert.equal(asked, 5);
-  assert.equal(hub.state.is, "ready");
+  inState(hub, "ready");
   await hub.close({ timeoutMs: 0 });
 });
 
@@ -209,7 +209,7 @@ test("a token that has run out is renewed on the connection; publishes wait, ack
   socket.say(eventFrame("orders", "g", { id: uuid(1) }));
   socket.err(undefined, "token_expired");
   await settle();
-  assert.ok(hub.state.is === "ready" && hub.state.expired);
+  assert.ok(inState(hub, "ready").expired);
   const published = hub.publish("orders", { n: 1 });
   working.resolve();
   assert.deepEqual((await socket.next("ACK"))["ids"], [uuid(1)]);
@@ -229,7 +229,7 @@ test("a fixed token that has run out closes the client with the reason", async (
   const watcher = hub.watch("orders", () => undefined);
   socket.err(undefined, "token_expired");
   assert.equal((await watcher.closed)?.code, "token_expired");
-  assert.ok(hub.state.is === "closed" && hub.state.error?.code === "token_expired");
+  assert.ok(inState(hub, "closed").error?.code === "token_expired");
 });
 
 test("a refused token is replaced once at once, and the function hears why", async () => {
@@ -248,11 +248,11 @@ test("a refused token is replaced once at once, and the function hears why", asy
   second.open();
   second.err(await second.next("AUTH"), "jwt_invalid");
   await assert.rejects(connected, /^Error: jwt_invalid/);
-  assert.equal(hub.state.is, "waiting", "the second refusal in a row waits");
+  inState(hub, "waiting");
   await platform.pass(1_000);
   requests[2]?.answer("good");
   await server.accept();
-  assert.equal(hub.state.is, "ready");
+  inState(hub, "ready");
   await hub.close({ timeoutMs: 0 });
 });
 
@@ -262,7 +262,7 @@ test("a revoked token is replaced before the next connection", async () => {
   hub.watch("orders", () => undefined);
   socket.err(undefined, "token_revoked");
   socket.cut(1008, "the token was revoked");
-  assert.ok(hub.state.is === "waiting" && hub.state.error.code === "token_revoked");
+  assert.ok(inState(hub, "waiting").error.code === "token_revoked");
   await platform.pass(1_000);
   const next = await server.connection();
   next.open();
@@ -284,7 +284,7 @@ test("after a sleep the token is renewed before anything else is tried (supabase
   assert.equal(requests.length, 2, "the token has ended meanwhile");
   await socket.next("PING");
   await platform.pass(5_000);
-  assert.equal(hub.state.is, "waiting", "the connection is dead");
+  inState(hub, "waiting");
   await platform.pass(1_000);
   assert.equal(requests.length, 3);
   assert.equal(server.sockets.length, 1, "no connection before the token is there");
