@@ -39,7 +39,11 @@ export function createClock(platform: Platform, onJump: () => void): Clock {
       drift += seen;
       if (seen > 0) {
         ahead += seen;
-        platform.defer(onJump);
+        platform.defer(() => {
+          // The timer was set for a time that is now nearer, or over.
+          arm(earliest());
+          onJump();
+        });
       }
     }
     return steady + ahead;
@@ -60,9 +64,13 @@ export function createClock(platform: Platform, onJump: () => void): Clock {
       run();
     }
     // What ran may have set alarms; all of them are looked at here.
+    arm(earliest());
+  };
+
+  const earliest = (): number => {
     let next = Infinity;
     for (const alarm of alarms.keys()) next = Math.min(next, alarm.at);
-    arm(next);
+    return next;
   };
 
   return {
@@ -72,8 +80,10 @@ export function createClock(platform: Platform, onJump: () => void): Clock {
         at: Infinity,
         set(at) {
           alarm.at = at;
-          // A later time leaves the timer: it finds out when it fires.
-          if (at < armed && alarms.has(alarm)) arm(at);
+          // A later time leaves the timer: it finds out when it fires. But one for nothing would keep a program alive.
+          if (!alarms.has(alarm)) return;
+          if (at < armed) arm(at);
+          else if (at === Infinity && earliest() === Infinity) arm(Infinity);
         },
       };
       alarms.set(alarm, run);

@@ -125,8 +125,8 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   }
 
   async function publish(topic: string, payload: unknown, opts: PublishOptions): Promise<Receipt> {
-    // Handlers that run may publish until they end.
-    if (isDrained === undefined ? isOver() : link.state.is === "closed") throw closedError();
+    // Handlers that run may publish until they end, also while the client closes.
+    if (closing === undefined ? isOver() : isDrained === undefined) throw closedError();
     link.feed({ on: "start" });
     const checked = check?.(topic, payload);
     if (checked instanceof Promise) {
@@ -141,7 +141,16 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     return receipt;
   }
 
-  /** One that is still ending makes room first. */
+  async function join(topic: string, group: string, create: () => Subscriber): Promise<Subscriber> {
+    // One that was unsubscribed may still have handlers that run.
+    const before = registry.get(topic, group);
+    if (before?.isStopping === true) await before.closed;
+    checkFree(topic, group);
+    const subscriber = create();
+    begin(subscriber);
+    return subscriber;
+  }
+
   function checkFree(topic: string, group: string | undefined): void {
     if (isOver()) throw closedError();
     if (registry.get(topic, group) === undefined) return;
@@ -199,23 +208,15 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
         link.feed({ on: "start" });
       });
     },
-    publish,
+    publish: (topic, payload, opts) => (isOver() ? Promise.reject(closedError()) : publish(topic, payload, opts)),
     async subscribe(topic, group, handle, opts) {
-      // One that was unsubscribed may still have handlers that run.
-      const before = registry.get(topic, group);
-      if (before?.isStopping === true) await before.closed;
-      checkFree(topic, group);
       opts.signal?.throwIfAborted();
-      const subscription = createHandled(parts, topic, group, opts, check, handle);
-      begin(subscription);
+      const subscription = await join(topic, group, () => createHandled(parts, topic, group, opts, check, handle));
       await subscription.opened;
       return subscription;
     },
     consume: (topic, group, opts) =>
-      createIterator(parts, topic, group, opts, check, (subscription) => {
-        checkFree(topic, group);
-        begin(subscription);
-      }),
+      createIterator(parts, topic, group, opts, check, (create) => join(topic, group, create)),
     watch(topic, handle, opts) {
       checkFree(topic, undefined);
       opts.signal?.throwIfAborted();

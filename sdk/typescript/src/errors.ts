@@ -52,9 +52,9 @@ export interface ErrorDetails {
 /** An error of the hub or of the connection. `String(error)` is `Error: code: message`; programs go by `code`. */
 export class HubError extends Error {
   readonly code: ErrorCode;
-  readonly id?: string;
-  readonly retryAfterMs?: number;
-  readonly receipt?: Receipt;
+  declare readonly id?: string;
+  declare readonly retryAfterMs?: number;
+  declare readonly receipt?: Receipt;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(`${code}: ${message}`, "cause" in details ? { cause: details.cause } : undefined);

@@ -70,6 +70,7 @@ export function createLink(platform: Platform, clock: Clock, options: LinkOption
 
   const inputs: ConnectionInput[] = [];
   let isStepping = false;
+  let isHandingBack = false;
   const alarm = clock.alarm(() => feed({ on: "time" }));
 
   /** Inputs that come up while a step is carried out wait for its end. */
@@ -127,7 +128,10 @@ export function createLink(platform: Platform, clock: Clock, options: LinkOption
       case "up":
         return events.send(false);
       case "hand_back":
-        return events.handBack();
+        isHandingBack = true;
+        events.handBack();
+        isHandingBack = false;
+        return;
       case "hang_up":
         return socket?.close(1000);
       case "drop":
@@ -255,6 +259,7 @@ export function createLink(platform: Platform, clock: Clock, options: LinkOption
 
   function canSend(chars: number, settles = false): boolean {
     if (state.is === "ready") return settles || !state.expired;
+    if (isHandingBack) return true;
     return state.is === "authenticating" && earlyFrames > 0 && chars <= EARLY_FRAME_CHARS;
   }
 

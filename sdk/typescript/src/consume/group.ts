@@ -29,7 +29,7 @@ export interface GroupParts {
   readonly registry: Registry;
   readonly publish: (topic: string, payload: unknown, options: PublishOptions) => Promise<Receipt>;
   /** Something that nobody else is told of. */
-  readonly log: (level: "warn" | "error", message: string, fields: Readonly<Record<string, unknown>>) => void;
+  readonly log: (level: "debug" | "warn" | "error", message: string, fields: Readonly<Record<string, unknown>>) => void;
   readonly metric: ((name: string, value: number) => void) | undefined;
 }
 
@@ -308,8 +308,10 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       checkDrained();
     },
     down() {
+      // An attempt that failed is not the loss that the grace is counted from.
+      const wasLive = isLive;
       isAsked = isLive = false;
-      held.orphan();
+      if (wasLive) held.orphan();
       checkDrained();
     },
     deliver(frame: Exclude<Incoming, Answer>) {

@@ -31,7 +31,9 @@ export function createHandled(
       parts.metric?.(outcome.op === "ACK" ? "handled" : "failed", 1);
       if (outcome.op === "NACK") {
         const { id } = lease.event;
-        parts.log("warn", "handler failed", { topic: lease.event.topic, group, id, attempt: lease.ctx.attempt, error: value });
+        // A Retry is meant.
+        const level = value instanceof Retry ? "debug" : "warn";
+        parts.log(level, "handler failed", { topic: lease.event.topic, group, id, attempt: lease.ctx.attempt, error: value });
       }
       own.conclude(lease, outcome);
     };

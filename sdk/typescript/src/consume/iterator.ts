@@ -21,12 +21,13 @@ export function createIterator(
   group: string,
   options: GroupOptions,
   check: Check | undefined,
-  begin: (subscription: GroupSubscription) => void,
+  begin: (create: () => GroupSubscription) => Promise<unknown>,
 ): AsyncIterableIterator<Delivery, undefined> {
   const done = { done: true, value: undefined } as const;
   const pulls: Pull[] = [];
   const unsettled = new Set<Lease>();
   let subscription: GroupSubscription | undefined;
+  let isStarted = false;
   let isOver = false;
   let failure: HubError | undefined;
 
@@ -57,7 +58,7 @@ export function createIterator(
   }
 
   function start(): GroupSubscription {
-    const started = createGroup(parts, {
+    return (subscription = createGroup(parts, {
       topic,
       group,
       options,
@@ -68,9 +69,7 @@ export function createIterator(
       concluded: (lease) => void unsettled.delete(lease),
       stopping: () => finish(undefined),
       ended: finish,
-    });
-    begin(started);
-    return started;
+    }));
   }
 
   return {
@@ -83,12 +82,10 @@ export function createIterator(
       }
       return new Promise((resolve, reject) => {
         pulls.push({ resolve, reject });
-        try {
-          subscription ??= start();
-          subscription.pump();
-        } catch (error) {
-          finish(error as HubError);
-        }
+        subscription?.pump();
+        if (isStarted) return;
+        isStarted = true;
+        begin(start).catch(finish);
       });
     },
     /** What was handed out and is not settled goes back, and has not failed. */
