@@ -1,0 +1,336 @@
+import { type Clock } from "../clock.ts";
+import { type Link } from "../connection/link.ts";
+import { HubError } from "../errors.ts";
+import { type Answer, type DeliveryContext, fieldsOf, type Incoming } from "../frames.ts";
+import { type Platform } from "../platform.ts";
+import { type PublishOptions } from "../publish/entry.ts";
+import { type EventRecord, type Receipt } from "../types.ts";
+import { uuid4 } from "../uuid.ts";
+import { type Holder } from "./delivery.ts";
+import { createHeld } from "./held.ts";
+import { epochOf, type Lease, lose } from "./lease.ts";
+import { createLife } from "./life.ts";
+import { ACK, type Outcome } from "./outcome.ts";
+import { createRecent } from "./recent.ts";
+import { type Registry, type Subscriber } from "./registry.ts";
+import { createRunner } from "./runner.ts";
+import { createSettler } from "./settler.ts";
+import { type GroupOptions } from "./types.ts";
+import { wireOptions } from "./wire.ts";
+
+const BATCH_SIZE = 100;
+const EXTEND_UP_TO = 600_000;
+
+/** What a subscription is made of. */
+export interface GroupParts {
+  readonly platform: Platform;
+  readonly clock: Clock;
+  readonly link: Link;
+  readonly registry: Registry;
+  readonly publish: (topic: string, payload: unknown, options: PublishOptions) => Promise<Receipt>;
+  /** Something that nobody else is told of. */
+  readonly log: (level: "debug" | "warn" | "error", message: string, fields: Readonly<Record<string, unknown>>) => void;
+  readonly metric: ((name: string, value: number) => void) | undefined;
+}
+
+export interface GroupSpec {
+  readonly topic: string;
+  readonly group: string;
+  readonly options: GroupOptions;
+  /** Deliveries that are started and have not ended, at most. */
+  readonly concurrency: number;
+  readonly maxInFlight: number;
+  /** Whether one more is wanted now. */
+  wants(): boolean;
+  /** Works on a delivery, and says what came of it by `conclude`. */
+  work(lease: Lease, subscription: GroupSubscription): void;
+  /** A delivery that was started has ended. */
+  concluded?(lease: Lease): void;
+  /** No more deliveries will be started. */
+  stopping?(): void;
+  ended?(error: HubError | undefined): void;
+}
+
+/** A member of a group, over however many connections. */
+export interface GroupSubscription extends Subscriber, Holder {
+  readonly group: string;
+  conclude(lease: Lease, outcome: Outcome): void;
+  /** Starts what may be started: something is wanted now. */
+  pump(): void;
+}
+
+export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscription {
+  const { platform, clock, link, registry } = parts;
+  const { topic, group, options } = spec;
+  const name = { topic, group };
+  const member = uuid4();
+  const recent = createRecent(clock);
+  /** On this connection: whether a SUBSCRIBE was sent, and whether the hub has accepted it. */
+  let isAsked = false;
+  let isLive = false;
+  let isPaused = false;
+  let isStopping = false;
+  let isEnded = false;
+  const life = createLife();
+  /** Resolves when no more deliveries will be started. */
+  let stopped: Promise<void> | undefined;
+
+  const autoExtend = options.autoExtend ?? { upToMs: EXTEND_UP_TO };
+  const held = createHeld(clock, link, {
+    name,
+    upToMs: autoExtend === false ? 0 : autoExtend.upToMs,
+    isLive: () => isLive,
+    dropped: checkDrained,
+  });
+  const settler = createSettler(platform, clock, link, name, {
+    isAsked: () => isAsked,
+    confirmed(lease, isUnknown) {
+      if (!held.delete(lease)) return;
+      lease.onSettled?.(!isUnknown);
+      checkDrained();
+    },
+  });
+  const runner = createRunner(
+    spec.concurrency,
+    options.ordering === "key",
+    () => !isPaused && !isStopping && spec.wants(),
+    (lease) => {
+      if (lease.stage !== "queued" || lease.lost !== undefined) return false;
+      if (lease.deadline <= clock.now()) {
+        // Somebody else may have it by now.
+        held.delete(lease);
+        return false;
+      }
+      lease.stage = "running";
+      spec.work(lease, subscription);
+      return true;
+    },
+  );
+
+  const onAbort = (): void => void stop();
+  options.signal?.addEventListener("abort", onAbort, { once: true });
+
+  function receive(event: EventRecord, ctx: DeliveryContext): void {
+    const now = clock.now();
+    const before = held.leases.get(event.id);
+    const isSame = before !== undefined && before.event.topic === event.topic;
+    if (isSame && before.stage !== "settling") {
+      before.ctx = ctx;
+      before.deadline = now + ctx.ack_deadline_ms;
+      before.isOrphan = false;
+      before.lost = undefined;
+      return;
+    }
+    const lease: Lease = {
+      event,
+      ctx,
+      since: now,
+      deadline: now + ctx.ack_deadline_ms,
+      stage: "queued",
+      isOrphan: false,
+      lost: undefined,
+      controller: undefined,
+      outcome: undefined,
+      onSettled: undefined,
+      published: 0,
+    };
+    if (isSame) {
+      lease.onSettled = before.onSettled;
+      before.onSettled = undefined;
+    }
+    held.add(lease);
+    if (recent.has(recentKey(event), epochOf(ctx))) return settle(lease, ACK);
+    // It has come back: what was said of it has arrived.
+    lease.onSettled?.(true);
+    lease.onSettled = undefined;
+    if (!isStopping) runner.add(lease);
+    else if (link.has("return")) settle(lease, { op: "RETURN" });
+    else held.delete(lease);
+  }
+
+  /** Ids are unique in their topic, and a pattern covers several. */
+  function recentKey(event: EventRecord): string {
+    return event.topic === topic ? event.id : `${event.id} ${event.topic}`;
+  }
+
+  function settle(lease: Lease, outcome: Outcome): void {
+    lease.stage = "settling";
+    lease.outcome = outcome;
+    if (outcome.op === "ACK") recent.add(recentKey(lease.event), epochOf(lease.ctx));
+    settler.add(lease);
+  }
+
+  function conclude(lease: Lease, outcome: Outcome): void {
+    spec.concluded?.(lease);
+    const isHeld = held.leases.get(lease.event.id) === lease;
+    if (isEnded || !isHeld || (lease.lost !== undefined && outcome.op !== "ACK")) {
+      held.delete(lease);
+      lease.onSettled?.(false);
+    } else {
+      settle(lease, outcome);
+    }
+    runner.finish(lease);
+    checkDrained();
+  }
+
+  function stop(): Promise<void> {
+    if (stopped !== undefined) return stopped;
+    isStopping = true;
+    options.signal?.removeEventListener("abort", onAbort);
+    spec.stopping?.();
+    for (const lease of held.leases.values()) {
+      if (lease.stage !== "queued") continue;
+      if (isLive && link.has("return")) settle(lease, { op: "RETURN" });
+      else held.delete(lease);
+    }
+    stopped = new Promise((resolve) => {
+      void life.closed.then(() => resolve());
+      if (isAsked && runner.running > 0) ask("PAUSE", resolve);
+      else if (runner.running > 0) resolve();
+    });
+    checkDrained();
+    return stopped;
+  }
+
+  /** Once nothing runs and everything is confirmed, the hub is told that it is over. */
+  function checkDrained(): void {
+    if (!isStopping || isEnded || runner.running > 0) return;
+    // Without a connection nothing can be confirmed; it is what the hub still holds that matters.
+    if (held.leases.size > 0) return;
+    if (!isAsked) return end(undefined);
+    isAsked = false;
+    ask("UNSUBSCRIBE", () => end(undefined));
+  }
+
+  function ask(op: string, onAnswer: () => void): void {
+    if (link.canSend(0)) link.ask(fieldsOf({ op, ...name }), onAnswer);
+    else onAnswer();
+  }
+
+  function end(error: HubError | undefined): void {
+    if (isEnded) return;
+    isEnded = isStopping = true;
+    isAsked = isLive = false;
+    options.signal?.removeEventListener("abort", onAbort);
+    registry.remove(subscription);
+    const why = error ?? new HubError("closed", "the subscription is over");
+    for (const lease of held.leases.values()) {
+      lose(lease, why);
+      if (lease.stage === "settling") lease.onSettled?.(false);
+    }
+    held.end();
+    life.refused(why);
+    if (error !== undefined) parts.log("error", "subscription ended", { ...name, error });
+    spec.ended?.(error);
+    life.ended(error);
+  }
+
+  const subscription: GroupSubscription = {
+    topic,
+    group,
+    opened: life.opened,
+    closed: life.closed,
+    get isStopping() {
+      return isStopping;
+    },
+    get isPaused() {
+      return isPaused;
+    },
+    pause() {
+      if (isPaused || isEnded) return;
+      isPaused = true;
+      if (isAsked) ask("PAUSE", () => undefined);
+    },
+    resume() {
+      if (!isPaused || isEnded) return;
+      isPaused = false;
+      if (isAsked && !isStopping) ask("RESUME", () => undefined);
+      runner.pump();
+    },
+    unsubscribe: stop,
+    conclude,
+    pump: () => runner.pump(),
+    close() {
+      const why = new HubError("closed", "the client is closing");
+      void stop();
+      for (const lease of held.leases.values()) if (lease.stage === "running") lease.controller?.abort(why);
+    },
+    abandon() {
+      if (isEnded) return;
+      settler.flush();
+      if (isAsked) ask("UNSUBSCRIBE", () => undefined);
+      end(undefined);
+    },
+    extend: (lease, ms) => held.extend(lease, ms),
+    settle(lease, outcome) {
+      if (lease.stage !== "running") return Promise.resolve(false);
+      return new Promise((resolve) => {
+        lease.onSettled = resolve;
+        conclude(lease, outcome);
+      });
+    },
+    publish: parts.publish,
+    async modAck(ids, ms) {
+      const left = ids.map((id) => {
+        const lease = held.leases.get(id);
+        if (lease === undefined) throw new HubError("unknown_id", `event ${id} is not held by this subscription`, { id });
+        return held.extend(lease, ms);
+      });
+      return Math.min(...(await Promise.all(left)));
+    },
+
+    request() {
+      const wire: Record<string, unknown> = {
+        ...wireOptions(options),
+        batch: true,
+        batchSize: Math.min(BATCH_SIZE, spec.maxInFlight),
+        maxInFlight: spec.maxInFlight,
+        ackTimeoutMs: options.ackTimeoutMs,
+        member,
+      };
+      const ids: string[] = [];
+      for (const lease of held.leases.values()) if (lease.lost === undefined) ids.push(lease.event.id);
+      if (ids.length > 0) wire["held"] = ids;
+      return fieldsOf({ op: "SUBSCRIBE", ...name, opts: wire });
+    },
+    asked() {
+      isAsked = true;
+      if (isPaused || isStopping) ask("PAUSE", () => undefined);
+      const settling: Lease[] = [];
+      for (const lease of held.leases.values()) if (lease.stage === "settling") settling.push(lease);
+      settler.restart(settling);
+      settler.flush();
+    },
+    subscribed(answer: Answer) {
+      isLive = true;
+      held.adopt(answer.held ?? []);
+      life.accepted();
+      checkDrained();
+    },
+    down() {
+      // An attempt that failed is not the loss that the grace is counted from.
+      const wasLive = isLive;
+      isAsked = isLive = false;
+      if (wasLive) held.orphan();
+      checkDrained();
+    },
+    deliver(frame: Exclude<Incoming, Answer>) {
+      if (frame.op === "EVENT" && frame.ctx !== undefined) {
+        receive(frame.event, frame.ctx);
+      } else if (frame.op === "EVENTS") {
+        for (const { event, ctx } of frame.events) if (ctx !== undefined) receive(event, ctx);
+      }
+      runner.pump();
+      held.extendHidden();
+    },
+    handBack() {
+      settler.flush();
+      if (isAsked) ask("UNSUBSCRIBE", () => undefined);
+      held.loseAll("the page was frozen");
+    },
+    hidden: (isHidden) => held.hidden(isHidden),
+    flush: () => settler.flush(),
+    end,
+  };
+  return subscription;
+}

@@ -1,0 +1,35 @@
+import { type Clock } from "../clock.ts";
+
+/** An id is remembered for so long, at least, unless very many follow it. */
+const KEEP = 60_000;
+const MOST = 65_536;
+
+/** Ids that were handled a short while ago, and under which epoch. */
+export interface Recent {
+  add(id: string, epoch: number): void;
+  has(id: string, epoch: number): boolean;
+}
+
+/** Two generations: forgetting the older one costs nothing per id, and needs no timer. */
+export function createRecent(clock: Clock): Recent {
+  let young = new Map<string, number>();
+  let old = new Map<string, number>();
+  let began = 0;
+  const turn = (): void => {
+    const age = clock.now() - began;
+    if (age < KEEP && young.size < MOST) return;
+    old = age < 2 * KEEP ? young : new Map<string, number>();
+    young = new Map();
+    began = clock.now();
+  };
+  return {
+    add(id, epoch) {
+      turn();
+      young.set(id, epoch);
+    },
+    has(id, epoch) {
+      turn();
+      return (young.get(id) ?? old.get(id) ?? -1) >= epoch;
+    },
+  };
+}

@@ -1,0 +1,126 @@
+import { type Clock } from "../clock.ts";
+import { type Link } from "../connection/link.ts";
+import { fieldsOf, refusalOf } from "../frames.ts";
+import { type Platform } from "../platform.ts";
+import { type Lease } from "./lease.ts";
+import { type Outcome } from "./outcome.ts";
+
+/** What the hub takes in one frame is more; this is a frame that it still takes before the token is accepted. */
+const IDS_PER_FRAME = 200;
+const RETRY = 200;
+
+/** Sends outcomes until the hub has confirmed them. */
+export interface Settler {
+  /** Those of a turn of the loop go out together. */
+  add(lease: Lease): void;
+  flush(): void;
+  /** On a new connection: forgets what is on its way, and sends these instead. */
+  restart(leases: Iterable<Lease>): void;
+}
+
+export interface SettlerEvents {
+  /** Whether this connection has the subscription, or a request for it is on its way. */
+  isAsked(): boolean;
+  /** The hub has said what came of the outcome: nothing is left to do. `isUnknown`: the event was not held here any more. */
+  confirmed(lease: Lease, isUnknown: boolean): void;
+}
+
+/** What goes in one frame: the same op, attempt and delay. */
+interface Frame {
+  readonly outcome: Outcome;
+  readonly attempt: number;
+  readonly leases: Lease[];
+}
+
+export function createSettler(
+  platform: Platform,
+  clock: Clock,
+  link: Link,
+  name: { readonly topic: string; readonly group: string },
+  events: SettlerEvents,
+): Settler {
+  let unsent: Lease[] = [];
+  let isFlushing = false;
+  const retry = clock.alarm(flush);
+
+  function flush(): void {
+    if (unsent.length === 0 || !events.isAsked() || !link.canSend(0, true)) return;
+    const taken = unsent;
+    unsent = [];
+    const frames = new Map<string, Frame>();
+    const early = link.state.is !== "ready";
+    for (const lease of taken) {
+      const { outcome } = lease;
+      if (outcome === undefined) continue;
+      const { attempt } = lease.ctx;
+      const what = early && outcome.op !== "ACK" ? undefined : keyOf(outcome, attempt, lease.event.id);
+      // A token that has run out may still ack, but not return.
+      const isRefused = outcome.op === "RETURN" && !link.canSend(0);
+      if (what === undefined || isRefused) {
+        unsent.push(lease);
+        continue;
+      }
+      let frame = frames.get(what);
+      if (frame !== undefined && frame.leases.length >= IDS_PER_FRAME) {
+        send(frame);
+        frame = undefined;
+      }
+      if (frame === undefined) frames.set(what, (frame = { outcome, attempt, leases: [] }));
+      frame.leases.push(lease);
+    }
+    for (const frame of frames.values()) send(frame);
+  }
+
+  function send(frame: Frame): void {
+    if (!link.canSend(0, true)) {
+      unsent.push(...frame.leases);
+      return;
+    }
+    const { leases, attempt } = frame;
+    const ids = leases.map((lease) => lease.event.id);
+    link.ask(fieldsOf(requestOf(frame.outcome, ids)), (answer) => {
+      // The next connection starts with all that is not confirmed.
+      if (answer === undefined) return;
+      const error = refusalOf(answer);
+      if (error !== undefined && /^(unavailable|rate_limited|unauthorized|token_expired)$/.test(error.code)) {
+        unsent.push(...leases);
+        return retry.set(clock.now() + (error.retryAfterMs ?? RETRY));
+      }
+      const unknown = error === undefined ? new Set(answer.unknown) : new Set(ids);
+      for (const lease of leases) {
+        // Delivered once more in between: then the outcome was sent again for that delivery.
+        if (lease.ctx.attempt === attempt) events.confirmed(lease, unknown.has(lease.event.id));
+      }
+    });
+
+    function requestOf(outcome: Outcome, ids: readonly string[]): object {
+      const common = { op: outcome.op, ...name, attempt };
+      if (outcome.op === "ACK") return { ...common, ids };
+      const delay = outcome.delayMs === undefined ? {} : { delay_ms: outcome.delayMs };
+      if (outcome.op === "NACK") return { ...common, ...delay, id: ids[0], reason: outcome.reason };
+      // A hub that cannot take an event back without a failure gets it back as failed.
+      return link.has("return") ? { ...common, ...delay, ids } : { ...common, ...delay, op: "NACK", id: ids[0] };
+    }
+  }
+
+  function keyOf(outcome: Outcome, attempt: number, id: string): string {
+    if (outcome.op === "ACK") return `${attempt}`;
+    return outcome.op === "RETURN" && link.has("return") ? `${attempt} ${outcome.delayMs}` : `${attempt} ${id}`;
+  }
+
+  return {
+    add(lease) {
+      unsent.push(lease);
+      if (isFlushing) return;
+      isFlushing = true;
+      platform.defer(() => {
+        isFlushing = false;
+        flush();
+      });
+    },
+    flush,
+    restart(leases) {
+      unsent = [...leases];
+    },
+  };
+}

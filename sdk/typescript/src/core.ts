@@ -1,0 +1,241 @@
+import { createClock } from "./clock.ts";
+import { createLink } from "./connection/link.ts";
+import { type GroupParts } from "./consume/group.ts";
+import { createHandled } from "./consume/handler.ts";
+import { createIterator } from "./consume/iterator.ts";
+import { createRegistry, type Subscriber } from "./consume/registry.ts";
+import { type Context, type Delivery, type GroupOptions, type SubscribeOptions, type WatchOptions } from "./consume/types.ts";
+import { createWatch } from "./consume/watch.ts";
+import { HubError } from "./errors.ts";
+import { type ClientEvents, type ClientOptions, type LogLevel, resolveOptions } from "./options.ts";
+import { type Platform } from "./platform.ts";
+import { type PublishOptions } from "./publish/entry.ts";
+import { createPublisher } from "./publish/publisher.ts";
+import { type HubState, newsOf } from "./state.ts";
+import { type EventRecord, type Receipt } from "./types.ts";
+import { type Check, checkEvent, createCheck } from "./validate.ts";
+
+const CLOSE_TIMEOUT = 5_000;
+
+/** A client without its types: what `PromClient` puts them on. */
+export interface Core {
+  readonly state: HubState;
+  onState(listener: (state: HubState) => void): () => void;
+  connect(signal: AbortSignal | undefined): Promise<void>;
+  publish(topic: string, payload: unknown, options: PublishOptions): Promise<Receipt>;
+  subscribe(
+    topic: string,
+    group: string,
+    handle: (event: EventRecord, ctx: Context) => unknown,
+    options: SubscribeOptions,
+  ): Promise<Subscriber>;
+  consume(topic: string, group: string, options: GroupOptions): AsyncIterableIterator<Delivery, undefined>;
+  watch(topic: string, handle: (event: EventRecord) => unknown, options: WatchOptions): Subscriber;
+  find(topic: string, group: string | undefined): Subscriber | undefined;
+  close(timeoutMs: number | undefined): Promise<void>;
+}
+
+export function createCore(platform: Platform, options: ClientOptions): Core {
+  const { link: linkOptions, publisher: publisherOptions, on } = resolveOptions(options);
+  const check: Check | undefined = options.validate && createCheck(options.validate);
+  const clock = createClock(platform, () => link.feed({ on: "wake" }));
+  const listeners = new Set<(state: HubState) => void>();
+  /** Those who wait for the first connection, or for the next one. */
+  let connecting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
+  let state: HubState = { is: "idle" };
+  let closing: Promise<void> | undefined;
+  let isDrained: (() => void) | undefined;
+  let isClosed: (() => void) | undefined;
+
+  const closedError = (): HubError =>
+    new HubError("closed", "the client is closed; make another one", "error" in state ? { cause: state.error } : {});
+
+  function log(level: LogLevel, message: string, fields: Readonly<Record<string, unknown>>): void {
+    if (on.log !== undefined) call(() => on.log?.(level, message, fields));
+    else if (level === "warn" || level === "error") console.warn(`event-hub: ${message}`, fields);
+  }
+
+  /** What the program's functions throw is none of the connection's business. */
+  function call(run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      console.error("event-hub: a callback failed", error);
+    }
+  }
+
+  const metric: ClientEvents["metric"] = on.metric && ((name, value) => call(() => on.metric?.(name, value)));
+
+  function tell(next: HubState): void {
+    if (newsOf(state) === newsOf(next)) return;
+    state = next;
+    if (on.state !== undefined) call(() => on.state?.(next));
+    for (const listener of [...listeners]) call(() => listener(next));
+  }
+
+  const link = createLink(platform, clock, linkOptions, {
+    state(next) {
+      if (closing === undefined || next.is === "closed") tell(next);
+      if (next.is !== "ready") return;
+      for (const { resolve } of connecting.splice(0)) resolve();
+    },
+    send(isNewConnection) {
+      registry.resume(isNewConnection);
+      publisher.flush();
+      if (isNewConnection) metric?.("connected", 1);
+    },
+    down() {
+      metric?.("connection_lost", 1);
+      for (const subscriber of registry.all()) subscriber.down();
+    },
+    tooLarge: () => publisher.tooLarge(),
+    deliver(frame) {
+      registry.get(frame.topic, "group" in frame ? frame.group : undefined)?.deliver(frame);
+    },
+    subscriptionEnded: (topic, group, error) => registry.get(topic, group)?.end(error),
+    failed(error) {
+      log("info", "connection failed", { error });
+      for (const { reject } of connecting.splice(0)) reject(error);
+      if (publisher.pending === 0 && registry.size === 0) link.feed({ on: "unused" });
+    },
+    handBack() {
+      for (const subscriber of registry.all()) subscriber.handBack();
+    },
+    hidden(isHidden) {
+      for (const subscriber of registry.all()) subscriber.hidden(isHidden);
+    },
+    ended(error) {
+      if (error !== undefined) log("error", "client ended", { error });
+      const why = error ?? new HubError("closed", "the client is closed");
+      publisher.end(why);
+      for (const subscriber of [...registry.all()]) subscriber.end(error);
+      for (const { reject } of connecting.splice(0)) reject(why);
+      clock.stop();
+      isClosed?.();
+    },
+    log: (message, error) => log("warn", message, { error }),
+  });
+  const publisher = createPublisher(platform, clock, link, publisherOptions, checkDrained);
+  const registry = createRegistry(clock, link, checkDrained);
+
+  const parts: GroupParts = { platform, clock, link, registry, publish, log, metric };
+
+  function isOver(): boolean {
+    return closing !== undefined || link.state.is === "closed";
+  }
+
+  async function publish(topic: string, payload: unknown, opts: PublishOptions): Promise<Receipt> {
+    // Handlers that run may publish until they end, also while the client closes.
+    if (closing === undefined ? isOver() : isDrained === undefined) throw closedError();
+    link.feed({ on: "start" });
+    const checked = check?.(topic, payload);
+    if (checked instanceof Promise) {
+      // The caller may change the payload before the validator is done.
+      payload = JSON.parse(JSON.stringify(payload));
+      await checked;
+    }
+    if (metric === undefined) return publisher.publish(topic, payload, opts);
+    const since = clock.now();
+    const receipt = await publisher.publish(topic, payload, opts);
+    metric("publish_ms", clock.now() - since);
+    return receipt;
+  }
+
+  async function join(topic: string, group: string, create: () => Subscriber): Promise<Subscriber> {
+    // One that was unsubscribed may still have handlers that run.
+    const before = registry.get(topic, group);
+    if (before?.isStopping === true) await before.closed;
+    checkFree(topic, group);
+    const subscriber = create();
+    begin(subscriber);
+    return subscriber;
+  }
+
+  function checkFree(topic: string, group: string | undefined): void {
+    if (isOver()) throw closedError();
+    if (registry.get(topic, group) === undefined) return;
+    const what = group === undefined ? `a watcher of "${topic}"` : `a subscription of "${topic}" by "${group}"`;
+    throw new HubError("already_subscribed", `this client has ${what}; unsubscribe first, or use another client`);
+  }
+
+  function begin(subscriber: Subscriber): void {
+    registry.add(subscriber);
+    link.feed({ on: "start" });
+  }
+
+  function checkDrained(): void {
+    if (isDrained !== undefined && publisher.pending === 0 && registry.size === 0) isDrained();
+  }
+
+  async function close(timeoutMs = CLOSE_TIMEOUT): Promise<void> {
+    const until = clock.now() + timeoutMs;
+    const drained = new Promise<void>((resolve) => {
+      isDrained = resolve;
+      if (timeoutMs <= 0) resolve();
+      else clock.alarm(resolve).set(until);
+    });
+    const over = new Promise<void>((resolve) => (isClosed = resolve));
+    tell({ is: "closing", until });
+    for (const subscriber of [...registry.all()]) subscriber.close();
+    checkDrained();
+    await Promise.race([drained, over]);
+    isDrained = undefined;
+    for (const subscriber of [...registry.all()]) subscriber.abandon();
+    publisher.end(new HubError("closed", "the client was closed before the hub had answered"));
+    link.feed({ on: "close" });
+    await over;
+  }
+
+  return {
+    get state() {
+      return state;
+    },
+    onState(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    connect(signal) {
+      return new Promise((resolve, reject) => {
+        signal?.throwIfAborted();
+        if (isOver()) throw closedError();
+        if (link.state.is === "ready") return resolve();
+        const waiter = { resolve, reject };
+        connecting.push(waiter);
+        signal?.addEventListener("abort", () => {
+          connecting = connecting.filter((other) => other !== waiter);
+          reject(signal.reason as Error);
+        });
+        link.feed({ on: "start" });
+      });
+    },
+    publish: (topic, payload, opts) => (isOver() ? Promise.reject(closedError()) : publish(topic, payload, opts)),
+    async subscribe(topic, group, handle, opts) {
+      opts.signal?.throwIfAborted();
+      const subscription = await join(topic, group, () => createHandled(parts, topic, group, opts, check, handle));
+      await subscription.opened;
+      return subscription;
+    },
+    consume: (topic, group, opts) =>
+      createIterator(parts, topic, group, opts, check, (create) => join(topic, group, create)),
+    watch(topic, handle, opts) {
+      checkFree(topic, undefined);
+      opts.signal?.throwIfAborted();
+      const watcher = createWatch(
+        { link, registry, log, lagged: (lagged) => call(() => on.lagged?.(lagged)) },
+        topic,
+        opts,
+        (event) => {
+          const checked = checkEvent(check, event);
+          return checked instanceof Promise ? checked.then(handle) : handle(checked);
+        },
+      );
+      begin(watcher);
+      return watcher;
+    },
+    find: (topic, group) => registry.get(topic, group),
+    close(timeoutMs) {
+      if (link.state.is === "closed") return Promise.resolve();
+      return (closing ??= close(timeoutMs));
+    },
+  };
+}

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type HubError } from "../../src/errors.ts";
+import { deferred, setUp, setUpConnected, stateOf, inState } from "../support/client.ts";
+import { settle } from "../support/clock.ts";
+import { eventFrame, type FakeSocket, uuid } from "../support/server.ts";
+
+function confirm(socket: FakeSocket): void {
+  socket.answerBy((frame) => {
+    if (frame.op === "ACK" || frame.op === "RETURN") socket.ok(frame, { unknown: [] });
+    if (frame.op === "PAUSE" || frame.op === "UNSUBSCRIBE") socket.ok(frame);
+  });
+}
+
+test("close hands back what waits, lets finish what runs, and flushes acks and publishes (nodejs-pubsub#1860)", async () => {
+  const { hub, socket, states } = await setUpConnected();
+  const gate = deferred();
+  const subscribed = hub.subscribe("orders", "g", () => gate.promise, { concurrency: 1 });
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await subscribed;
+  confirm(socket);
+  for (let n = 1; n <= 2; n++) socket.say(eventFrame("orders", "g", { id: uuid(n), seq: n }));
+  const published = hub.publish("orders", 1);
+  const publish = await socket.next("PUBLISH");
+  const closed = hub.close();
+  inState(hub, "closing");
+  await assert.rejects(hub.publish("orders", 2), { code: "closed" });
+  await assert.rejects(hub.subscribe("more", "g", () => undefined), { code: "closed" });
+  assert.deepEqual((await socket.next("RETURN"))["ids"], [uuid(2)]);
+  gate.resolve();
+  assert.deepEqual((await socket.next("ACK"))["ids"], [uuid(1)]);
+  await socket.next("UNSUBSCRIBE");
+  assert.equal(await stateOf(closed), "pending");
+  socket.ok(publish, { id: uuid(9), seq: 1, ts: 1, durable: "fsync" });
+  await published;
+  await closed;
+  assert.deepEqual(states.map((state) => state.is).slice(-2), ["closing", "closed"]);
+});
+
+test("a handler that is told to stop gives its event back without a failure", async () => {
+  const { hub, socket } = await setUpConnected();
+  const subscribed = hub.subscribe(
+    "orders",
+    "g",
+    (_, { signal }) => new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error))),
+  );
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await subscribed;
+  confirm(socket);
+  socket.say(eventFrame("orders", "g", { id: uuid(1) }));
+  await settle();
+  await hub.close();
+  const ops = socket.received.map((frame) => frame.op);
+  assert.ok(ops.includes("RETURN") && !ops.includes("NACK") && !ops.includes("ACK"), ops.join(" "));
+});
+
+test("a handler may publish while the client closes, and its ack still counts", async () => {
+  const { hub, socket } = await setUpConnected();
+  const gate = deferred();
+  const subscribed = hub.subscribe("orders", "g", async (_, ctx) => {
+    await gate.promise;
+    await ctx.publish("mail.due", 1);
+  });
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await subscribed;
+  confirm(socket);
+  socket.say(eventFrame("orders", "g", { id: uuid(1) }));
+  await settle();
+  const closed = hub.close();
+  gate.resolve();
+  socket.ok(await socket.next("PUBLISH"), { id: uuid(9), seq: 1, ts: 1, durable: "fsync" });
+  await socket.next("ACK");
+  await closed;
+});
+
+test("after its time close waits no longer: publishes are unavailable, leases go back", async () => {
+  const { hub, socket, platform } = await setUpConnected();
+  const subscribed = hub.subscribe("orders", "g", () => new Promise(() => undefined));
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await subscribed;
+  socket.say(eventFrame("orders", "g", { id: uuid(1) }));
+  const published = hub.publish("orders", 1, { id: uuid(5) });
+  const failed = assert.rejects(published, (error: HubError) => error.code === "unavailable" && error.id === uuid(5));
+  await settle();
+  const closed = hub.close({ timeoutMs: 1_000 });
+  await platform.pass(999);
+  assert.equal(await stateOf(closed), "pending");
+  await platform.pass(1);
+  await failed;
+  await closed;
+  assert.ok(socket.received.some((frame) => frame.op === "UNSUBSCRIBE"));
+  assert.equal(platform.timers, 0);
+});
+
+test("close goes on connecting for publishes that nobody has answered", async () => {
+  const { hub, server } = setUp();
+  const published = hub.publish("orders", 1);
+  const closed = hub.close();
+  const socket = await server.accept();
+  socket.ok(await socket.next("PUBLISH"), { id: uuid(1), seq: 1, ts: 1, durable: "fsync" });
+  await published;
+  await closed;
+  inState(hub, "closed");
+});
+
+test("closing twice, and closing what was never used, is fine", async () => {
+  const { hub, server } = setUp();
+  await Promise.all([hub.close(), hub.close()]);
+  await hub.close();
+  assert.equal(server.sockets.length, 0);
+  inState(hub, "closed");
+});
+
+test("await using closes the client", async () => {
+  const { hub } = await setUpConnected();
+  await hub[Symbol.asyncDispose]();
+  inState(hub, "closed");
+});
+
+test("state listeners can come and go", async () => {
+  const { hub, server } = setUp();
+  const seen: string[] = [];
+  const stop = hub.onState((state) => seen.push(state.is));
+  const connected = hub.connect();
+  await server.accept();
+  await connected;
+  stop();
+  await hub.close();
+  assert.deepEqual(seen, ["token", "opening", "authenticating", "ready"]);
+});

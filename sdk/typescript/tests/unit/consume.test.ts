@@ -1,0 +1,427 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Context } from "../../src/consume/types.ts";
+import { type HubError } from "../../src/errors.ts";
+import { Retry, Return } from "../../src/consume/outcome.ts";
+import { type SubscribeOptions, type Subscription } from "../../src/consume/types.ts";
+import { type EventRecord } from "../../src/types.ts";
+import { uuid5 } from "../../src/uuid.ts";
+import { deferred, setUpConnected, stateOf, type Setup } from "../support/client.ts";
+import { settle } from "../support/clock.ts";
+import { eventFrame, type FakeSocket, type Frame, uuid } from "../support/server.ts";
+
+interface Consuming extends Setup {
+  readonly socket: FakeSocket;
+  readonly subscription: Subscription;
+  readonly request: Frame;
+}
+
+type Handle = (event: EventRecord, ctx: Context) => unknown;
+
+async function consuming(handle: Handle, options: SubscribeOptions = {}, auth: object = {}): Promise<Consuming> {
+  const setup = await setUpConnected({}, auth);
+  const subscribed = setup.hub.subscribe("orders", "g", handle, options);
+  const request = await setup.socket.next("SUBSCRIBE");
+  setup.socket.ok(request);
+  return { ...setup, subscription: await subscribed, request };
+}
+
+function deliver(socket: FakeSocket, n: number, event: object = {}, ctx: object = {}): void {
+  socket.say(eventFrame("orders", "g", { id: uuid(n), seq: n, ...event }, ctx));
+}
+
+/** Answers what settles events as a hub does. */
+function confirm(socket: FakeSocket): void {
+  socket.answerBy((frame) => {
+    if (frame.op === "ACK") socket.ok(frame, { acked: (frame["ids"] as string[]).length, unknown: [] });
+    if (frame.op === "RETURN") socket.ok(frame, { returned: (frame["ids"] as string[]).length, unknown: [] });
+    if (frame.op === "NACK") socket.ok(frame, { id: frame["id"] });
+    if (frame.op === "MODACK") socket.ok(frame, { ack_deadline_ms: frame["extend_ms"] });
+    if (frame.op === "PAUSE" || frame.op === "RESUME" || frame.op === "UNSUBSCRIBE") socket.ok(frame);
+  });
+}
+
+test("a subscription asks for what it can handle, with a member of its own", async () => {
+  const options = { concurrency: 2, from: { ts: 5 }, ordering: "key", maxAttempts: 3, filter: { tags: ["a"] }, ackTimeoutMs: 9_000 } as const;
+  const { hub, request } = await consuming(() => undefined, options);
+  const { member, ...opts } = request["opts"] as Record<string, unknown>;
+  assert.match(String(member), /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  assert.deepEqual(opts, {
+    from: "ts",
+    ts: 5,
+    filter: { tags: ["a"] },
+    ordering: "key",
+    maxAttempts: 3,
+    batch: true,
+    batchSize: 8,
+    maxInFlight: 8,
+    ackTimeoutMs: 9_000,
+  });
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a handler that returns acks; the acks of a turn go in one frame", async () => {
+  const { hub, socket } = await consuming(() => undefined);
+  const events = [1, 2, 3].map((n) => {
+    const { event, ctx } = eventFrame("orders", "g", { id: uuid(n) });
+    return { event, ctx };
+  });
+  socket.say({ op: "EVENTS", topic: "orders", group: "g", events });
+  const ack = await socket.next("ACK");
+  assert.deepEqual({ ...ack, corr: "" }, { corr: "", op: "ACK", topic: "orders", group: "g", attempt: 1, ids: [uuid(1), uuid(2), uuid(3)] });
+  assert.notEqual(ack["corr"], undefined, "an answer is asked for: only then the ack is known to have arrived");
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("acks of different attempts go in different frames: each names its attempt", async () => {
+  const { hub, socket } = await consuming(() => undefined);
+  deliver(socket, 1, {}, { attempt: 1 });
+  deliver(socket, 2, {}, { attempt: 4 });
+  const frames = [await socket.next("ACK"), await socket.next("ACK")];
+  assert.deepEqual(frames.map(({ attempt, ids }) => ({ attempt, ids })), [
+    { attempt: 1, ids: [uuid(1)] },
+    { attempt: 4, ids: [uuid(2)] },
+  ]);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("what a handler throws or returns says how the event goes back", async () => {
+  const outcomes: (() => unknown)[] = [
+    () => {
+      throw new Error("no stock");
+    },
+    () => Promise.reject(new Error("later")),
+    () => {
+      throw new Retry({ delayMs: 500, reason: "again" });
+    },
+    () => new Retry({ delayMs: 7 }),
+    () => {
+      throw new Return({ delayMs: 900 });
+    },
+    () => Promise.resolve(new Return()),
+    () => {
+      // eslint-disable-next-line @typescript-eslint/only-throw-error -- programs do this
+      throw "a text";
+    },
+    () => {
+      throw new Error("x".repeat(5_000));
+    },
+  ];
+  const { hub, socket, logs } = await consuming((event) => outcomes[event.seq - 1]?.());
+  const seen: Record<string, unknown>[] = [];
+  for (let n = 1; n <= outcomes.length; n++) {
+    deliver(socket, n);
+    const { corr: _, topic: __, group: ___, attempt: ____, ...rest } = await socket.next();
+    seen.push(rest);
+  }
+  assert.deepEqual(seen, [
+    { op: "NACK", id: uuid(1), reason: "no stock" },
+    { op: "NACK", id: uuid(2), reason: "later" },
+    { op: "NACK", id: uuid(3), reason: "again", delay_ms: 500 },
+    { op: "NACK", id: uuid(4), reason: "retry", delay_ms: 7 },
+    { op: "RETURN", ids: [uuid(5)], delay_ms: 900 },
+    { op: "RETURN", ids: [uuid(6)] },
+    { op: "NACK", id: uuid(7), reason: "a text" },
+    { op: "NACK", id: uuid(8), reason: "x".repeat(1024) },
+  ]);
+  assert.equal(logs.filter((log) => log.message === "handler failed").length, 6);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a hub that cannot take an event back without a failure gets a nack", async () => {
+  const { hub, socket } = await consuming(() => new Return({ delayMs: 5 }), {}, { features: [] });
+  deliver(socket, 1);
+  const nack = await socket.next("NACK");
+  assert.deepEqual([nack["id"], nack["delay_ms"]], [uuid(1), 5]);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("no more handlers run at once than concurrency allows", async () => {
+  let running = 0;
+  let most = 0;
+  const gates = Array.from({ length: 5 }, () => deferred());
+  const { hub, socket } = await consuming(
+    async (event) => {
+      most = Math.max(most, ++running);
+      await gates[event.seq - 1]?.promise;
+      running--;
+    },
+    { concurrency: 2 },
+  );
+  for (let n = 1; n <= 5; n++) deliver(socket, n);
+  await settle();
+  assert.equal(running, 2);
+  for (const gate of gates) {
+    gate.resolve();
+    await settle();
+  }
+  assert.equal(most, 2);
+  assert.equal(running, 0);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("under ordering key the deliveries of a key run one after the other", async () => {
+  const running = new Set<string>();
+  const order: string[] = [];
+  const gates = new Map([1, 2, 3].map((n) => [uuid(n), deferred()]));
+  const { hub, socket } = await consuming(
+    async (event) => {
+      assert.ok(!running.has(event.key ?? ""), "two handlers of one key at once");
+      running.add(event.key ?? "");
+      order.push(event.id);
+      await gates.get(event.id)?.promise;
+      running.delete(event.key ?? "");
+    },
+    { ordering: "key" },
+  );
+  deliver(socket, 1, { key: "a" });
+  deliver(socket, 2, { key: "a" });
+  deliver(socket, 3, { key: "b" });
+  await settle();
+  assert.deepEqual(order, [uuid(1), uuid(3)]);
+  gates.get(uuid(1))?.resolve();
+  await settle();
+  assert.deepEqual(order, [uuid(1), uuid(3), uuid(2)]);
+  for (const gate of gates.values()) gate.resolve();
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("what runs and what waits gets more time, in one frame, until upToMs", async () => {
+  const { hub, socket, platform } = await consuming(() => new Promise(() => undefined), { concurrency: 1, autoExtend: { upToMs: 50_000 } });
+  confirm(socket);
+  deliver(socket, 1);
+  deliver(socket, 2);
+  await platform.pass(10_000);
+  const first = await socket.next("MODACK");
+  assert.deepEqual([first["ids"], first["extend_ms"]], [[uuid(1), uuid(2)], 30_000]);
+  await platform.pass(10_000);
+  await socket.next("MODACK");
+  await platform.pass(30_000);
+  const sent = socket.received.filter((frame) => frame.op === "MODACK").length;
+  await platform.pass(100_000);
+  assert.equal(socket.received.filter((frame) => frame.op === "MODACK").length, sent, "after upToMs nothing is extended");
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a delivery whose time is up before a handler is free is not run (nats.go#1929)", async () => {
+  const seen: number[] = [];
+  const gate = deferred();
+  const { hub, socket, platform } = await consuming(
+    (event) => {
+      seen.push(event.seq);
+      return event.seq === 1 ? gate.promise : undefined;
+    },
+    { concurrency: 1, autoExtend: false },
+  );
+  confirm(socket);
+  deliver(socket, 1);
+  deliver(socket, 2, {}, { ack_deadline_ms: 5_000 });
+  deliver(socket, 3);
+  await platform.pass(6_000);
+  gate.resolve();
+  await settle();
+  assert.deepEqual(seen, [1, 3]);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a handler whose time is up is told by its signal, and its ack is sent all the same", async () => {
+  const gate = deferred();
+  let signal: AbortSignal | undefined;
+  const { hub, socket, platform } = await consuming(
+    (_, ctx) => {
+      signal = ctx.signal;
+      return gate.promise;
+    },
+    { autoExtend: false },
+  );
+  socket.answerBy((frame) => frame.op === "PING" && socket.ok(frame));
+  deliver(socket, 1);
+  await platform.pass(29_999);
+  assert.equal(signal?.aborted, false);
+  await platform.pass(1);
+  assert.ok(signal.aborted);
+  assert.equal((signal.reason as HubError).code, "lease_lost");
+  gate.resolve();
+  assert.deepEqual((await socket.next("ACK"))["ids"], [uuid(1)]);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a lease that the hub does not know any more aborts the signal", async () => {
+  let signal: AbortSignal | undefined;
+  const { hub, socket, platform } = await consuming((_, ctx) => {
+    signal = ctx.signal;
+    return new Promise(() => undefined);
+  });
+  deliver(socket, 1);
+  await platform.pass(10_000);
+  const modack = await socket.next("MODACK");
+  socket.ok(modack, { ack_deadline_ms: 0, unknown: [uuid(1)] });
+  assert.ok(signal?.aborted);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("the context says what the hub said, and extends", async () => {
+  let ctx: Context | undefined;
+  const { hub, socket, platform } = await consuming((_, given) => {
+    ctx = given;
+    return new Promise(() => undefined);
+  });
+  confirm(socket);
+  deliver(socket, 1, {}, { attempt: 2, maxAttempts: 7, epoch: 3 });
+  await settle();
+  assert.ok(ctx !== undefined);
+  const { attempt, maxAttempts, epoch, group, topic, ack_deadline_ms } = ctx;
+  assert.deepEqual({ attempt, maxAttempts, epoch, group, topic, ack_deadline_ms }, { attempt: 2, maxAttempts: 7, epoch: 3, group: "g", topic: "orders", ack_deadline_ms: 30_000 });
+  assert.equal(ctx.deadline, platform.wall() + 30_000);
+  assert.equal(await ctx.extend(60_000), 60_000);
+  assert.equal(ctx.deadline, platform.wall() + 60_000);
+  assert.equal(await hub.modAck("orders", "g", uuid(1), 90_000), 90_000);
+  await assert.rejects(hub.modAck("orders", "g", [uuid(2)], 90_000), { code: "unknown_id" });
+  await assert.rejects(hub.modAck("orders", "other", uuid(1), 90_000), { code: "not_subscribed" });
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("what a handler publishes has ids that are the same however often it runs", async () => {
+  const { hub, socket } = await consuming(async (_, ctx) => {
+    await Promise.all([ctx.publish("mail.due", 1), ctx.publish("mail.due", 2, { key: "k" })]);
+  });
+  const runs: unknown[][] = [];
+  for (const attempt of [1, 2]) {
+    deliver(socket, 1, {}, { attempt });
+    const publish = await socket.next("PUBLISH");
+    const events = publish["events"] as { opts: { id: string; key?: string; caused_by: string[] } }[];
+    runs.push(events.map((event) => event.opts));
+    socket.ok(publish, { results: events.map(() => ({ code: "forbidden", msg: "no" })) });
+    await socket.next("NACK");
+  }
+  assert.deepEqual(runs[0], runs[1]);
+  const name = (n: number): string => uuid5("6c1f0a52-7d3e-5b9a-8f46-2e0d9c7b1a35", JSON.stringify(["g", "orders", uuid(1), n]));
+  assert.deepEqual(runs[0], [
+    { id: name(0), caused_by: [uuid(1)] },
+    { id: name(1), key: "k", caused_by: [uuid(1)] },
+  ]);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a pause starts nothing more, and a resume goes on", async () => {
+  const seen: number[] = [];
+  const { hub, socket } = await consuming((event) => void seen.push(event.seq));
+  hub.pause("orders", "g");
+  await socket.next("PAUSE");
+  deliver(socket, 1);
+  await settle();
+  assert.deepEqual(seen, []);
+  hub.resume("orders", "g");
+  await socket.next("RESUME");
+  await settle();
+  assert.deepEqual(seen, [1]);
+  assert.throws(() => hub.pause("orders", "other"), { code: "not_subscribed" });
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("unsubscribe gives back what waits, lets finish what runs, and may be awaited in a handler", async () => {
+  const gate = deferred();
+  const seen: number[] = [];
+  const { hub, socket, subscription } = await consuming(
+    async (event) => {
+      seen.push(event.seq);
+      await hub.unsubscribe("orders", "g");
+      await gate.promise;
+    },
+    { concurrency: 1 },
+  );
+  deliver(socket, 1);
+  deliver(socket, 2);
+  socket.ok(await socket.next("PAUSE"));
+  const returned = await socket.next("RETURN");
+  assert.deepEqual(returned["ids"], [uuid(2)]);
+  socket.ok(returned, { returned: 1, unknown: [] });
+  // Came before the hub knew of the pause.
+  deliver(socket, 3);
+  assert.deepEqual((await socket.next("RETURN"))["ids"], [uuid(3)]);
+  gate.resolve();
+  const ack = await socket.next("ACK");
+  assert.deepEqual(ack["ids"], [uuid(1)]);
+  await socket.silent("UNSUBSCRIBE");
+  confirm(socket);
+  socket.ok(ack, { acked: 1, unknown: [] });
+  socket.ok({ op: "RETURN", corr: socket.received.find((frame) => frame.op === "RETURN" && (frame["ids"] as string[])[0] === uuid(3))?.["corr"] }, { returned: 1, unknown: [] });
+  assert.equal(await subscription.closed, undefined);
+  assert.deepEqual(seen, [1]);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("unsubscribe and subscribe again do not get into each other's way (centrifuge-js#424)", async () => {
+  const { hub, socket, subscription } = await consuming(() => "old");
+  const gone = hub.unsubscribe("orders", "g");
+  const again = hub.subscribe("orders", "g", () => "new");
+  const unsubscribe = await socket.next("UNSUBSCRIBE");
+  await socket.silent("SUBSCRIBE");
+  socket.ok(unsubscribe);
+  await gone;
+  assert.equal(await subscription.closed, undefined);
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await again;
+  assert.notEqual(await again, subscription);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("the same subscription twice is refused here", async () => {
+  const { hub } = await consuming(() => undefined);
+  await assert.rejects(hub.subscribe("orders", "g", () => undefined), /already_subscribed: this client has a subscription of "orders" by "g"/);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a subscription that the hub refuses rejects, and ends nothing else", async () => {
+  const { hub, socket, subscription } = await consuming(() => undefined);
+  const refused = hub.subscribe("secrets", "g", () => undefined);
+  socket.err(await socket.next("SUBSCRIBE"), "forbidden");
+  await assert.rejects(refused, { code: "forbidden" });
+  assert.equal(await stateOf(subscription.closed), "pending");
+  const again = hub.subscribe("secrets", "g", () => undefined);
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await again;
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a right that is taken back ends its subscription, loudly, and no other", async () => {
+  const { hub, socket, subscription, logs } = await consuming((_, ctx) => new Promise((_resolve, reject) => ctx.signal.addEventListener("abort", () => reject(new Error("told")))));
+  const watcher = hub.watch("news", () => undefined);
+  deliver(socket, 1);
+  socket.say({ op: "ERR", code: "forbidden", msg: "taken back", topic: "orders", group: "g" });
+  const why = await subscription.closed;
+  assert.equal(String(why), "Error: forbidden: taken back");
+  assert.ok(logs.some((log) => log.level === "error" && log.message === "subscription ended"));
+  assert.equal(await stateOf(watcher.closed), "pending");
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a signal unsubscribes", async () => {
+  const controller = new AbortController();
+  const { hub, socket, subscription } = await consuming(() => undefined, { signal: controller.signal });
+  controller.abort();
+  socket.ok(await socket.next("UNSUBSCRIBE"));
+  assert.equal(await subscription.closed, undefined);
+  await assert.rejects(hub.subscribe("orders", "g", () => undefined, { signal: controller.signal }), { name: "AbortError" });
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("at most 256 SUBSCRIBEs are on their way, and what is rate limited waits", async () => {
+  const { hub, socket, platform } = await setUpConnected();
+  for (let n = 0; n < 300; n++) hub.watch(`topic.${n}`, () => undefined);
+  const asked = (): Frame[] => socket.received.filter((frame) => frame.op === "SUBSCRIBE");
+  assert.equal(asked().length, 256);
+  socket.err(asked()[0], "rate_limited", { retry_after_ms: 100 });
+  for (const frame of asked().slice(1)) socket.ok(frame);
+  assert.equal(asked().length, 256);
+  await platform.pass(100);
+  assert.equal(asked().length, 301);
+  assert.ok(asked().slice(256).some((frame) => frame["topic"] === "topic.0"));
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("bad options of a subscription say what is allowed", async () => {
+  const { hub } = await setUpConnected();
+  await assert.rejects(hub.subscribe("orders", "g", () => undefined, { concurrency: 0 }), /concurrency 0: a number from 1 is allowed/);
+  await hub.close();
+});
