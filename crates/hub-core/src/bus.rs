@@ -845,6 +845,11 @@ impl Bus {
         self.engine().store.name()
     }
 
+    /// What payloads are checked against, if it was opened with [`BusBuilder::payload_checks`].
+    pub fn payload_checks(&self) -> Option<&Arc<dyn PayloadChecks>> {
+        self.engine().payload_checks.as_ref()
+    }
+
     /// How it was set up.
     pub fn config(&self) -> &Config {
         &self.engine().config

@@ -108,6 +108,7 @@ pub(crate) enum By<'a> {
 }
 
 impl Engine {
+    #[expect(clippy::too_many_arguments, reason = "the parts that a builder has put together")]
     pub fn new(
         store: Arc<dyn EventStore>,
         clock: Arc<dyn Clock>,

@@ -10,6 +10,7 @@ use crate::system::{self, SystemEntry, SystemTopic, SystemWatch};
 use crate::topic::Topic;
 use hub_proto::{Payload, Result, TopicName};
 use parking_lot::Mutex;
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub trait PayloadCheck: Send + Sync {
 ///
 /// The bus keeps the entries of [`SystemTopic::Schemas`] and brings them to the checks: all of them before it is open, and each
 /// that any hub on the store writes later.
-pub trait PayloadChecks: Send + Sync + 'static {
+pub trait PayloadChecks: Any + Send + Sync {
     /// Rises with every change, and is never 0. It is asked for with every publish.
     fn version(&self) -> u64;
 

@@ -146,27 +146,16 @@ impl Known {
 }
 
 impl Schemas {
-    /// Sets the schemas of the configuration, in place of those that it had.
-    ///
-    /// # Errors
-    /// `bad_request` if one of them is no schema, with its target; then nothing has changed.
-    pub fn set_configured(&self, schemas: Vec<(SchemaTarget, String)>) -> Result<()> {
-        let mut file = BTreeMap::new();
-        for (target, text) in schemas {
-            let schema = Schema::compile(text.as_bytes())
-                .map_err(|error| Error { msg: format!("{target}: {}", error.msg).into(), ..error })?;
+    /// Sets the schemas of the configuration, in place of those that it had. Of two for one target the last counts.
+    pub fn set_configured(&self, schemas: Vec<(SchemaTarget, Arc<Schema>)>) {
+        let entry = |(target, schema): (SchemaTarget, Arc<Schema>)| {
             let current =
                 SchemaVersion { version: 0, at: 0, by: None, forced: false, text: schema.text().into() };
             let key = target.to_string();
-            let schema =
-                TopicSchema { target, origin: SchemaOrigin::File, current, compiled: Ok(Arc::new(schema)) };
-            if file.insert(key.clone(), Arc::new(schema)).is_some() {
-                return Err(Error::bad_request(format!("{key} has two schemas; it can have one")));
-            }
-        }
-        self.shared.known.write().file = file;
+            (key, Arc::new(TopicSchema { target, origin: SchemaOrigin::File, current, compiled: Ok(schema) }))
+        };
+        self.shared.known.write().file = schemas.into_iter().map(entry).collect();
         self.changed();
-        Ok(())
     }
 
     /// All schemas behind a target, by target; at most `limit`.
