@@ -21,7 +21,9 @@ pub fn read(written: &[Written], mistakes: &mut Mistakes) -> Vec<Configured> {
     for written in written {
         let schema = one(&written.values).and_then(|(target, schema)| {
             match schemas.iter().any(|(other, _)| *other == target) {
-                true => Err(format!("schema.topic {target} is there twice; a topic or a pattern has one schema")),
+                true => {
+                    Err(format!("schema.topic {target} is there twice; a topic or a pattern has one schema"))
+                }
                 false => Ok((target, schema)),
             }
         });
@@ -48,7 +50,9 @@ fn one(values: &[(&'static str, Value)]) -> Result<Configured, String> {
     let text = match (file, schema) {
         (Some(file), None) => read_file(&file).map_err(|why| format!("schema.file of {topic}: {why}"))?,
         (None, Some(schema)) => schema,
-        (Some(_), Some(_)) => return Err(format!("the schema of {topic} has both file and schema; one is enough")),
+        (Some(_), Some(_)) => {
+            return Err(format!("the schema of {topic} has both file and schema; one is enough"));
+        }
         (None, None) => return Err(format!("the schema of {topic} has neither file nor schema")),
     };
     let schema = Schema::compile(text.as_bytes());
@@ -60,7 +64,11 @@ fn read_file(path: &Path) -> Result<String, String> {
     let shown = path.display();
     let text = std::fs::read(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
     if text.len() > bounds::SCHEMA_BYTES {
-        return Err(format!("{shown} has {} bytes; at most {} are allowed", text.len(), bounds::SCHEMA_BYTES));
+        return Err(format!(
+            "{shown} has {} bytes; at most {} are allowed",
+            text.len(),
+            bounds::SCHEMA_BYTES
+        ));
     }
     String::from_utf8(text).map_err(|_| format!("{shown} is not UTF-8 text"))
 }

@@ -164,7 +164,10 @@ pub(super) async fn put(
         runtime.block_on(stored.put(hub.bus(), &to, &body, forced, by.as_deref()))
     });
     let put = in_time(async {
-        storing.await.map_err(|_| Failure::from(hub_proto::Error::internal("a schema was not stored")))?.map_err(Failure::from)
+        storing
+            .await
+            .map_err(|_| Failure::from(hub_proto::Error::internal("a schema was not stored")))?
+            .map_err(Failure::from)
     })
     .await?;
     if put.is_new {
@@ -204,7 +207,10 @@ fn target_of(target: Result<Path<String>, PathRejection>) -> Result<SchemaTarget
 }
 
 fn unknown(target: &SchemaTarget) -> Failure {
-    Failure::not_found(format!("{} has no schema; GET /schemas lists those that there are", shown(target.as_str())))
+    Failure::not_found(format!(
+        "{} has no schema; GET /schemas lists those that there are",
+        shown(target.as_str())
+    ))
 }
 
 /// What rules are asked about.

@@ -43,7 +43,11 @@ pub static SCHEMAS: Endpoint = get(
 );
 
 fn versions() -> Value {
-    object(&[("topic", topic_or_pattern()), ("origin", origin()), ("versions", array(named("SchemaVersion")))])
+    object(&[
+        ("topic", topic_or_pattern()),
+        ("origin", origin()),
+        ("versions", array(named("SchemaVersion"))),
+    ])
 }
 
 pub static SCHEMA: Endpoint = get(
