@@ -29,5 +29,5 @@ pub(crate) const STEPS_PER_VALUE: u64 = 16;
 pub(crate) const CHECK_DEPTH: usize = 400;
 /// Comparisons that are made to find out whether a new version accepts what the old one accepted.
 pub(crate) const COMPARISONS: usize = 20_000;
-/// Bytes of the text of a violation.
-pub const VIOLATION_BYTES: usize = 512;
+/// Bytes of the text of a violation: with the name of the schema it is a message that a log line can bear.
+pub const VIOLATION_BYTES: usize = 320;

@@ -6,9 +6,9 @@ use hub_proto::{Code, Error};
 use std::fmt;
 
 /// Bytes of a value, of a name or of a pattern in a message.
-const SHOWN_BYTES: usize = 64;
+const SHOWN_BYTES: usize = 48;
 /// Bytes of a path.
-const PATH_BYTES: usize = 160;
+const PATH_BYTES: usize = 120;
 
 /// What is wrong with a payload: the first rule that it breaks, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Violation {
 
     /// As publishers get it. `of` is the topic or pattern that has the schema.
     pub fn to_error(&self, of: &str) -> Error {
-        Error::new(Code::SchemaViolation, format!("{self} (schema of {of})"))
+        Error::new(Code::SchemaViolation, format!("{self} (schema of {})", printable(of, SHOWN_BYTES)))
     }
 }
 
