@@ -59,6 +59,11 @@ impl Versions {
         self.all.last_key_value().map(|(_, version)| version)
     }
 
+    /// The number of the newest version that there is or was.
+    fn newest_number(&self) -> u64 {
+        self.newest().map_or(0, |newest| newest.version).max(self.deleted_upto)
+    }
+
     /// Compiles the newest version, if it is another one than before. Answers whether it is.
     fn settle(&mut self, target: &SchemaTarget) -> bool {
         let deleted = self.deleted_upto;
@@ -95,11 +100,7 @@ impl Stored {
 
     /// The number of the next version of a target.
     pub fn next_version(&self, target: &str) -> u64 {
-        let versions = self.targets.get(target);
-        let newest = versions.map_or(0, |versions| {
-            versions.newest().map_or(0, |newest| newest.version).max(versions.deleted_upto)
-        });
-        newest + 1
+        self.targets.get(target).map_or(0, Versions::newest_number) + 1
     }
 
     /// The keys of versions beyond those that are kept.
@@ -114,15 +115,21 @@ impl Stored {
         self.targets.get_mut(target.as_str()).is_some_and(|versions| versions.settle(&target))
     }
 
-    /// Takes note of all entries: what is not among them is over.
+    /// Takes note of all entries: what is not among them is over. They were read a moment ago, and somebody may have told of a newer
+    /// version since: numbers only rise, so one beyond all that were read is such a version.
     pub fn relearn(&mut self, entries: &[SystemEntry]) -> bool {
-        for versions in self.targets.values_mut() {
-            versions.all.clear();
-            versions.deleted_upto = 0;
-        }
+        let mut read = Self::default();
         for entry in entries {
-            self.note(entry);
+            read.note(entry);
         }
+        for (target, before) in std::mem::take(&mut self.targets) {
+            let versions = read.targets.entry(target).or_default();
+            let newest = versions.newest_number();
+            versions.all.extend(before.all.into_iter().filter(|(version, _)| *version > newest));
+            versions.deleted_upto = versions.deleted_upto.max(before.deleted_upto);
+            versions.current = before.current;
+        }
+        self.targets = read.targets;
         let mut has_changed = false;
         for (target, versions) in &mut self.targets {
             if let Ok(target) = SchemaTarget::parse(target) {
