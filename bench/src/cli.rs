@@ -41,6 +41,7 @@ wire: the hub in a process of its own, on the embedded store; its clients in ano
   latency    from PUBLISH to EVENT at 2,000/s, beside a sync of the disk and an echo of bare axum
   fan-out    one publisher to many connections, beside bare axum that flushes once per drained queue
   memory     10,000 idle connections; 20 that never read
+  schemas    64 events in flight to a topic with a JSON Schema of 20 properties, and to one without
 
 mongo: hubs on MongoDB, a replica set of one node that is started for it, beside its driver alone.
 

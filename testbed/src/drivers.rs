@@ -21,6 +21,9 @@ const CLOUDEVENTS: &str = include_str!("../drivers/python/cloudevents.txt");
 const SCHEMATHESIS: &str = include_str!("../drivers/python/schemathesis.txt");
 const PACKAGE: &str = include_str!("../drivers/node/package.json");
 const PACKAGE_LOCK: &str = include_str!("../drivers/node/package-lock.json");
+/// What tests of the protocol need: a WebSocket, and the compiler of TypeScript.
+const PROTOCOL: &str = include_str!("../../protocol/node/package.json");
+const PROTOCOL_LOCK: &str = include_str!("../../protocol/node/package-lock.json");
 /// How directories begin in which something is not finished.
 const PART: &str = "drivers-part-";
 
@@ -55,11 +58,20 @@ fn python_with(name: &str, requirements: &str, modules: &str) -> Result<Option<P
 /// The `NODE_PATH` with which Node finds `mongodb` and `pg`; `None`, said on standard error, where there is no Node with npm.
 /// What is not in the cache yet is gotten. Blocks.
 pub fn node() -> Result<Option<PathBuf>> {
+    node_with("node", PACKAGE, PACKAGE_LOCK, "require('mongodb'); require('pg')")
+}
+
+/// The same with `typescript`.
+pub fn node_typescript() -> Result<Option<PathBuf>> {
+    node_with("node-typescript", PROTOCOL, PROTOCOL_LOCK, "require('typescript')")
+}
+
+fn node_with(name: &str, package: &str, lock: &str, check: &str) -> Result<Option<PathBuf>> {
     if find_on_path("node").is_none() || find_on_path("npm").is_none() {
         eprintln!("testbed: no Node: node and npm are not installed");
         return Ok(None);
     }
-    let home = cached("node", &[PACKAGE_LOCK], install_node)?;
+    let home = cached(name, &[lock], |home| install_node(home, package, lock, check))?;
     Ok(Some(home.join("node_modules")))
 }
 
@@ -71,7 +83,8 @@ pub fn describe() -> Result<String> {
     };
     let cloudevents = said("Python for CloudEvents", python_cloudevents()?);
     let schemathesis = said("Python for Schemathesis", python_schemathesis()?);
-    Ok([said("Python", python()?), cloudevents, schemathesis, said("Node", node()?)].join("\n"))
+    let typescript = said("Node with TypeScript", node_typescript()?);
+    Ok([said("Python", python()?), cloudevents, schemathesis, said("Node", node()?), typescript].join("\n"))
 }
 
 /// The directory for what `install` makes of the texts, by their hash: made if need be, all of it or nothing.
@@ -118,15 +131,15 @@ fn install_python(home: &Path, packages: &str, modules: &str) -> Result<()> {
     Ok(())
 }
 
-fn install_node(home: &Path) -> Result<()> {
-    const HINT: &str = "the drivers for Node need npm and the network";
-    fs::write(home.join("package.json"), PACKAGE)?;
-    fs::write(home.join("package-lock.json"), PACKAGE_LOCK)?;
+fn install_node(home: &Path, package: &str, lock: &str, check: &str) -> Result<()> {
+    const HINT: &str = "packages for Node need npm and the network";
+    fs::write(home.join("package.json"), package)?;
+    fs::write(home.join("package-lock.json"), lock)?;
     let mut npm = Command::new("npm");
     npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]).arg(home);
     download::run(npm.current_dir(home), HINT)?;
     let mut node = Command::new("node");
-    node.args(["-e", "require('mongodb'); require('pg')"]).env("NODE_PATH", home.join("node_modules"));
+    node.args(["-e", check]).env("NODE_PATH", home.join("node_modules"));
     download::run(node.current_dir("/"), HINT)?;
     Ok(())
 }

@@ -140,7 +140,11 @@ pub fn read(text: &str) -> Result<Frame<'_>> {
 /// A PUBLISH of 200 bytes.
 pub fn publish(topic: &str) -> Utf8Bytes {
     let payload = crate::load::payload();
-    let payload = String::from_utf8_lossy(payload.as_bytes()).into_owned();
+    publish_payload(topic, &String::from_utf8_lossy(payload.as_bytes()))
+}
+
+/// A PUBLISH with this payload.
+pub fn publish_payload(topic: &str, payload: &str) -> Utf8Bytes {
     format!(r#"{{"op":"PUBLISH","topic":"{topic}","payload":{payload}}}"#).into()
 }
 

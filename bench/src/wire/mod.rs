@@ -6,6 +6,7 @@ mod fan_out;
 mod latency;
 mod memory;
 mod publish;
+mod schemas;
 mod server;
 
 pub use client::{Client, publish, publish_batch, read};
@@ -32,6 +33,8 @@ pub enum Part {
     FanOut,
     /// See [`memory`].
     Memory,
+    /// See [`schemas`].
+    Schemas,
 }
 
 impl Part {
@@ -43,6 +46,7 @@ impl Part {
             "latency" => Some(Self::Latency),
             "fan-out" => Some(Self::FanOut),
             "memory" => Some(Self::Memory),
+            "schemas" => Some(Self::Schemas),
             _ => None,
         }
     }
@@ -66,6 +70,9 @@ pub async fn run(options: &Options<Part>, report: &mut Report) -> Result<()> {
     }
     if options.wants(Part::Memory) {
         memory::run(&place, scale, report).await?;
+    }
+    if options.wants(Part::Schemas) {
+        schemas::run(&place, scale, report).await?;
     }
     Ok(())
 }

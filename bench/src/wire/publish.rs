@@ -39,14 +39,7 @@ pub async fn run(place: &Place, scale: Scale, report: &mut Report) -> Result<()>
             hub.close().await?;
             here[at].push(cost.rate(events));
             let server = Server::start(place)?;
-            over_wire(
-                &server,
-                &publish_batch("warm.up", BATCH),
-                BATCH,
-                CONNECTIONS * BATCH,
-                scale.events(WARM),
-            )
-            .await?;
+            warm_up(&server, scale).await?;
             settle(&server).await?;
             let cost = over_wire(&server, &publish("orders.created"), 1, publishers, events).await?;
             wire[at].push(cost.rate(events));
@@ -76,8 +69,14 @@ pub async fn over_sockets(server: &Server, in_flight: usize, events: usize) -> R
     over_wire(server, &publish("orders.created"), 1, in_flight, events).await
 }
 
+/// Publishes as much as makes a hub's figures those of one that has run for a while.
+pub(super) async fn warm_up(server: &Server, scale: Scale) -> Result<()> {
+    let (frame, in_flight) = (publish_batch("warm.up", BATCH), CONNECTIONS * BATCH);
+    over_wire(server, &frame, BATCH, in_flight, scale.events(WARM)).await.map(drop)
+}
+
 /// Lets a new store prepare its segments.
-async fn settle(server: &Server) -> Result<()> {
+pub(super) async fn settle(server: &Server) -> Result<()> {
     let mut client = Client::hub(&server.hub()).await?;
     client.ask(&publish("warm.up")).await?;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
@@ -85,7 +84,7 @@ async fn settle(server: &Server) -> Result<()> {
 }
 
 /// Sends `frame`, of so many events, until `events` are answered, with `in_flight` events under way.
-async fn over_wire(
+pub(super) async fn over_wire(
     server: &Server,
     frame: &Utf8Bytes,
     of: usize,

@@ -9,6 +9,7 @@ use axum::extract::ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::routing::any;
 use futures_util::{SinkExt, StreamExt};
 use hub_core::{Bus, ClusterConfig};
+use hub_schema::Schemas;
 use hub_server::auth::{AuthConfig, Authenticator, Secret};
 use hub_server::{Hub, Settings, limits::Limits};
 use hub_store_embedded::{EmbeddedStore, Options};
@@ -18,6 +19,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -44,7 +46,8 @@ pub async fn serve(store: &str) -> Result<()> {
         let store = MongoStore::connect(hub_store_mongo::Options::new(store)).await?;
         Bus::builder(store).cluster(ClusterConfig::default()).open().await?
     } else {
-        Bus::builder(EmbeddedStore::open(Path::new(store), Options::default())?).open().await?
+        let store = EmbeddedStore::open(Path::new(store), Options::default())?;
+        Bus::builder(store).payload_checks(Arc::new(Schemas::default())).open().await?
     };
     let auth = AuthConfig { static_token: Some(Secret::new(TOKEN)), ..AuthConfig::default() };
     let limits = Limits { connections: 30_000, connections_per_address: 30_000, ..Limits::default() };

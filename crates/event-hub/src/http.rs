@@ -22,7 +22,7 @@ const RATE_LIMIT_PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, clap::Args)]
 pub struct HttpTarget {
     /// The hub's HTTP port [default: http://127.0.0.1:8082/, or the port in OPS_PORT]
-    #[arg(long, value_name = "URL", env = "EVENT_HUB_OPS_URL", help_heading = "Hub")]
+    #[arg(long, alias = "url", value_name = "URL", env = "EVENT_HUB_OPS_URL", help_heading = "Hub")]
     ops_url: Option<String>,
 
     #[command(flatten)]
@@ -140,6 +140,11 @@ impl HttpHub {
 
     pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<Value> {
         self.parse(&self.ask(Method::POST, path, &[], Some(serde_json::to_vec(body)?)).await?)
+    }
+
+    /// Puts a body that is JSON already.
+    pub async fn put(&self, path: &str, query: &[(&str, &str)], body: Vec<u8>) -> Result<Value> {
+        self.parse(&self.ask(Method::PUT, path, query, Some(body)).await?)
     }
 
     /// Every answer of a hub is a JSON object: another server's page is not taken for an empty list.

@@ -10,6 +10,7 @@ macro_rules! note {
 
 mod browser;
 mod client;
+mod codegen;
 mod commands;
 mod config;
 mod confirm;
@@ -76,6 +77,10 @@ enum Command {
     Dlq(commands::dlq::Command),
     #[command(subcommand)]
     Event(commands::event::Command),
+    #[command(subcommand)]
+    Schemas(commands::schemas::Command),
+    #[command(subcommand)]
+    Codegen(commands::codegen::Command),
     Revoke(commands::revoke::Args),
     Top(commands::top::Args),
     Backup(commands::backup::Args),
@@ -105,6 +110,8 @@ fn main() -> ExitCode {
         Command::Import(args) => exit::of(commands::import::run(&args)),
         Command::Dlq(command) => exit::of(commands::dlq::run(&command)),
         Command::Event(command) => exit::of(commands::event::run(&command)),
+        Command::Schemas(command) => exit::of(commands::schemas::run(&command)),
+        Command::Codegen(command) => exit::of(commands::codegen::run(&command)),
         Command::Revoke(args) => exit::of(commands::revoke::run(&args)),
         Command::Top(args) => exit::of(commands::top::run(&args)),
         Command::Backup(args) => exit::of(commands::backup::run(&args)),

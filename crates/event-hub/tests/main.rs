@@ -11,6 +11,8 @@ mod cli;
 mod client;
 #[path = "main/cloudevents.rs"]
 mod cloudevents;
+#[path = "main/codegen.rs"]
+mod codegen;
 #[path = "main/config.rs"]
 mod config;
 #[path = "main/crowd.rs"]

@@ -19,6 +19,7 @@ use crate::group::options::GroupOptions;
 use crate::group::status::GroupStatus;
 use crate::in_order::InOrder;
 use crate::metrics::Metrics;
+use crate::payload_checks::{self, PayloadChecks};
 use crate::position::{Cursor, Position, refused};
 use crate::publish::{Publish, Publishing};
 use crate::quota;
@@ -86,6 +87,7 @@ pub struct BusBuilder {
     ids: IdGenerator,
     cluster: Option<ClusterConfig>,
     spans: Option<Arc<dyn SpanRecorder>>,
+    payload_checks: Option<Arc<dyn PayloadChecks>>,
 }
 
 impl BusBuilder {
@@ -120,6 +122,12 @@ impl BusBuilder {
         self
     }
 
+    /// What payloads are checked against before they are in line; nothing unless set. `hub-schema` has JSON Schemas.
+    pub fn payload_checks(mut self, checks: Arc<dyn PayloadChecks>) -> Self {
+        self.payload_checks = Some(checks);
+        self
+    }
+
     /// Opens the bus with a registry of its own.
     pub async fn open(self) -> Result<Bus> {
         self.open_with(&mut Registry::default()).await
@@ -148,7 +156,17 @@ impl BusBuilder {
         };
         let mut image = self.store.load().await.map_err(refused)?;
         let metrics = Metrics::register(registry, &self.store, self.config.metric_labels);
-        let engine = Engine::new(self.store, self.clock, self.config, self.ids, metrics, cluster, self.spans);
+        let checks = self.payload_checks;
+        let engine = Engine::new(
+            self.store,
+            self.clock,
+            self.config,
+            self.ids,
+            metrics,
+            cluster,
+            self.spans,
+            checks.clone(),
+        );
         if let Some(cluster) = &engine.cluster {
             // Groups come when they are owned.
             image.groups.clear();
@@ -162,6 +180,11 @@ impl BusBuilder {
         }
         if image.topics.iter().any(|(name, _)| *name == SystemTopic::Deleted.name()) {
             deletion::load(&engine).await?;
+        }
+        if let Some(checks) = &checks
+            && image.topics.iter().any(|(name, _)| *name == SystemTopic::Schemas.name())
+        {
+            payload_checks::load(&engine, &**checks).await?;
         }
         let newest =
             image.topics.iter().map(|(_, bounds)| bounds.last_committed).max().filter(|time| *time > 0);
@@ -177,6 +200,9 @@ impl BusBuilder {
         let bus =
             Bus { inner: Arc::new(Inner { engine: engine.clone(), stopped: tokio::sync::OnceCell::new() }) };
         start(&engine);
+        if let Some(checks) = checks.filter(|_| engine.cluster.is_some()) {
+            payload_checks::follow(&engine, &checks);
+        }
         Ok(bus)
     }
 }
@@ -282,7 +308,7 @@ impl Bus {
     /// The same, for a store that is shared already.
     pub fn builder_over(store: Arc<dyn EventStore>) -> BusBuilder {
         let (clock, config, ids) = (Arc::new(SystemClock::new()), Config::default(), IdGenerator::new());
-        BusBuilder { store, clock, config, ids, cluster: None, spans: None }
+        BusBuilder { store, clock, config, ids, cluster: None, spans: None, payload_checks: None }
     }
 
     /// A bus over a new [`MemoryStore`].
@@ -817,6 +843,11 @@ impl Bus {
     /// What the store calls itself: `memory`, `embedded`, `mongodb`.
     pub fn store_name(&self) -> &'static str {
         self.engine().store.name()
+    }
+
+    /// What payloads are checked against, if it was opened with [`BusBuilder::payload_checks`].
+    pub fn payload_checks(&self) -> Option<&Arc<dyn PayloadChecks>> {
+        self.engine().payload_checks.as_ref()
     }
 
     /// How it was set up.

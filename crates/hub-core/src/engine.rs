@@ -13,6 +13,7 @@ use crate::fan::Fans;
 use crate::group::Group;
 use crate::group::dispatch::MemberId;
 use crate::metrics::{LabelOwner, Metrics};
+use crate::payload_checks::PayloadChecks;
 use crate::position::refused;
 use crate::quota::{Made, Quota, Quotas};
 use crate::rates::Rates;
@@ -51,6 +52,8 @@ pub(crate) struct Engine {
     pub saver: Saver,
     pub supervisor: Supervisor,
     pub tails: Arc<TailBudget>,
+    /// What payloads are checked against; `None` if none are.
+    pub payload_checks: Option<Arc<dyn PayloadChecks>>,
     /// Where spans of traced events go; `None` if nothing is traced.
     pub spans: Option<Arc<dyn SpanRecorder>>,
     /// Subscriptions that cover several topics. Also the lock under which topics are born.
@@ -105,6 +108,7 @@ pub(crate) enum By<'a> {
 }
 
 impl Engine {
+    #[expect(clippy::too_many_arguments, reason = "the parts that a builder has put together")]
     pub fn new(
         store: Arc<dyn EventStore>,
         clock: Arc<dyn Clock>,
@@ -113,6 +117,7 @@ impl Engine {
         metrics: Metrics,
         cluster: Option<Cluster>,
         spans: Option<Arc<dyn SpanRecorder>>,
+        payload_checks: Option<Arc<dyn PayloadChecks>>,
     ) -> Arc<Self> {
         let started = (clock.wall(), clock.steady());
         let rules = RwLock::new(config.topics.clone());
@@ -131,6 +136,7 @@ impl Engine {
             saver: Saver::default(),
             supervisor: Supervisor::default(),
             tails: Arc::new(TailBudget::new(config.tail_bytes)),
+            payload_checks,
             spans,
             config,
             fans: Fans::default(),
@@ -509,7 +515,13 @@ impl Engine {
     ) -> Result<(Arc<Topic>, Draft)> {
         self.check_running()?;
         event.check(self.config.max_payload)?;
-        let topic = self.topic(&event.topic, By::User(subject))?;
+        let found = self.find(&event.topic);
+        // What is refused brings no topic into being.
+        self.check_payload(&event.topic, found.as_deref(), &event.payload)?;
+        let topic = match found {
+            Some(topic) => topic,
+            None => self.topic(&event.topic, By::User(subject))?,
+        };
         if topic.is_deleting() {
             return Err(being_deleted(&topic.name));
         }

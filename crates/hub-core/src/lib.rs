@@ -36,6 +36,7 @@ mod in_order;
 mod letters;
 mod metrics;
 pub mod outbox;
+mod payload_checks;
 mod position;
 mod publish;
 mod quota;
@@ -69,6 +70,7 @@ pub use hub_proto::{
 };
 pub use in_order::{InOrder, SentInOrder};
 pub use letters::{DeadLetter, LetterFilter, LetterPage, LetterRange, Replay, Replayed, SHOWN_ERROR_BYTES};
+pub use payload_checks::{PayloadCheck, PayloadChecks};
 pub use position::{Cursor, Position};
 /// The crate whose registry [`BusBuilder::open_with`] takes.
 pub use prometheus_client;

@@ -9,7 +9,7 @@ use crate::engine::{By, Engine};
 use crate::position::{Position, refused};
 use crate::store::ReadLimit;
 use crate::subscribe::{Checked, Watch, Watched};
-use hub_proto::{Draft, Key, NewEvent, Payload, Result, TopicName};
+use hub_proto::{Draft, EventId, Key, NewEvent, Payload, Result, TopicName};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -31,11 +31,13 @@ pub enum SystemTopic {
     Push,
     /// Dead letters that were replayed or discarded.
     Letters,
+    /// What payloads are checked against.
+    Schemas,
 }
 
 impl SystemTopic {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Makers, Self::Revoked, Self::Deleted, Self::Clock, Self::Push, Self::Letters];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Makers, Self::Revoked, Self::Deleted, Self::Clock, Self::Push, Self::Letters, Self::Schemas];
 
     /// Its name.
     pub fn name(self) -> TopicName {
@@ -46,6 +48,7 @@ impl SystemTopic {
             Self::Clock => "_hub.clock",
             Self::Push => "_hub.push",
             Self::Letters => "_hub.letters",
+            Self::Schemas => "_hub.schemas",
         };
         TopicName::stored(name).expect("a name")
     }
@@ -72,6 +75,22 @@ fn draft(engine: &Engine, topic: SystemTopic, entry: &SystemEntry) -> Draft {
 /// Writes an entry, and waits until it is safe.
 pub(crate) async fn write(engine: &Arc<Engine>, topic: SystemTopic, entry: &SystemEntry) -> Result<Receipt> {
     let written = write_all(engine, topic, std::slice::from_ref(entry)).await?;
+    written.into_iter().next().unwrap_or_else(|| Err(hub_proto::Error::internal("an entry was not answered")))
+}
+
+/// Writes an entry under an id that only one entry may have, and waits until it is safe.
+pub(crate) async fn write_once(
+    engine: &Arc<Engine>,
+    topic: SystemTopic,
+    entry: &SystemEntry,
+    id: EventId,
+) -> Result<Receipt> {
+    engine.check_running()?;
+    let to = engine.topic(&topic.name(), By::Hub)?;
+    let payload = entry.value.clone().map_or_else(Payload::null, Payload::from);
+    let event = NewEvent::new(topic.name(), payload).with_key(&*entry.key);
+    let draft = Draft::encode(event, id, engine.clock.wall());
+    let written = engine.committer.publish_all(vec![(to, draft)], engine.clock.steady()).await;
     written.into_iter().next().unwrap_or_else(|| Err(hub_proto::Error::internal("an entry was not answered")))
 }
 

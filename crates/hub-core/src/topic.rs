@@ -3,6 +3,7 @@
 use crate::config::{TopicDurability, TopicSettings};
 use crate::group::Group;
 use crate::metrics::TopicMetrics;
+use crate::payload_checks::FoundCheck;
 use crate::rates::TopicCounters;
 use crate::store::{Bounds, ReadLimit};
 use hub_proto::{Event, GroupName, TopicName};
@@ -24,6 +25,8 @@ pub(crate) struct Topic {
     pub activity: TopicCounters,
     pub groups: RwLock<BTreeMap<GroupName, Arc<Group>>>,
     tail: Mutex<Tail>,
+    /// What its payloads are checked against.
+    pub payload_check: FoundCheck,
     /// A quota of its bytes is used up.
     full: AtomicBool,
     /// The bytes that it keeps, as last counted for quotas, and the seq up to which.
@@ -121,6 +124,7 @@ impl Topic {
             activity: TopicCounters::default(),
             groups,
             tail: Mutex::new(tail),
+            payload_check: FoundCheck::default(),
             full: AtomicBool::new(false),
             counted: Mutex::default(),
             deleted_upto,

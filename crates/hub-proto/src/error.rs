@@ -132,6 +132,8 @@ codes! {
     TokenRevoked = "token_revoked",
     /// A quota of the subject, of the topic or of the hub is used up, until something is deleted or the quota is raised.
     QuotaExceeded = "quota_exceeded",
+    /// The payload does not match the JSON Schema of its topic: the message names the path and the rule.
+    SchemaViolation = "schema_violation",
     /// A payload, frame or batch over the limit.
     TooLarge = "too_large",
     /// The topic has this id with another payload or key.
@@ -192,7 +194,7 @@ mod tests {
         for code in Code::ALL {
             assert_eq!(code.as_str().parse::<Code>(), Ok(*code));
         }
-        assert_eq!(Code::ALL.len(), 20);
+        assert_eq!(Code::ALL.len(), 21);
     }
 
     #[test]

@@ -16,9 +16,11 @@ use crate::quota_metrics;
 use crate::settings::Settings;
 use hub_core::{Bus, Millis, SystemTopic};
 use hub_proto::Result;
+use hub_schema::Schemas;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use std::any::Any;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -460,6 +462,12 @@ impl Hub {
     /// The outboxes that are drained here.
     pub fn outboxes(&self) -> &Outboxes {
         &self.inner.outboxes
+    }
+
+    /// The schemas of topics; `None` if the bus was opened without.
+    pub fn schemas(&self) -> Option<&Schemas> {
+        let checks: &dyn Any = &**self.inner.bus.payload_checks()?;
+        checks.downcast_ref()
     }
 
     /// The push subscriptions.

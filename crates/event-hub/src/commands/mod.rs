@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod cluster;
+pub mod codegen;
 pub mod completions;
 pub mod config;
 pub mod dlq;
@@ -15,6 +16,7 @@ pub mod policy;
 pub mod publish;
 pub mod replay;
 pub mod revoke;
+pub mod schemas;
 pub mod serve;
 pub mod store;
 pub mod subscribe;

@@ -74,7 +74,7 @@ pub fn run(command: &Command) -> Result<ExitCode> {
     }
 }
 
-pub(super) fn pattern(text: &str) -> Result<Pattern, std::borrow::Cow<'static, str>> {
+pub fn pattern(text: &str) -> Result<Pattern, std::borrow::Cow<'static, str>> {
     Pattern::parse(text).map_err(|error| error.msg)
 }
 

@@ -96,6 +96,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
         mongo: None,
         outboxes: Vec::new(),
         endpoints: Vec::new(),
+        schemas: Vec::new(),
         auth: auth(&found, mistakes),
         settings: Settings::default(),
         bus: BusConfig::default(),
@@ -161,6 +162,7 @@ pub fn build(found: Found, mistakes: &mut Mistakes) -> Config {
     let drain_own = found.get("mongo.drain_outbox").unwrap_or(true);
     config.outboxes = super::outbox::read(&found.outboxes, config.mongo.as_ref(), drain_own, mistakes);
     config.endpoints = super::push::read(&found.endpoints, mistakes);
+    config.schemas = super::schema::read(&found.schemas, mistakes);
     config.values = found.values;
     config
 }

@@ -2,7 +2,7 @@
 
 use super::mistakes::{Mistakes, Origin};
 use super::outbox::Written;
-use super::settings::{OUTBOX, PUSH, QUOTA, SETTINGS, Setting, TOPIC};
+use super::settings::{OUTBOX, PUSH, QUOTA, SCHEMA, SETTINGS, Setting, TOPIC};
 use super::value::{Value, shown};
 use super::{Found, Topic};
 use hub_core::{TopicDurability, TopicSettings};
@@ -55,6 +55,17 @@ pub fn read(path: &Path, text: &str, found: &mut Found, mistakes: &mut Mistakes)
                         found.endpoints.push(super::push::Written { values, origin });
                     }
                 }
+            }
+            ("schema", DeValue::Array(schemas)) => {
+                for schema in schemas {
+                    if let Some(values) = file.entry("schema", SCHEMA, schema) {
+                        let origin = file.origin(schema.span().start);
+                        found.schemas.push(super::schema::Written { values, origin });
+                    }
+                }
+            }
+            ("schema", _) => {
+                file.tell(name.span().start, "schema is a list: write each as [[schema]]".into());
             }
             ("push", _) => {
                 file.tell(name.span().start, "push is a list: write each as [[push]]".into());
@@ -225,6 +236,7 @@ fn unknown(name: &str, known: &[Setting]) -> String {
     let Some((section, own)) = name.split_once('.') else {
         let mut names = sections().into_iter().map(|section| format!("[{section}]")).collect::<Vec<_>>();
         names.extend(["[[topics]]".into(), "[[quota]]".into(), "[[outbox]]".into(), "[[push]]".into()]);
+        names.push("[[schema]]".into());
         names.extend(
             known.iter().filter(|setting| !setting.name.contains('.')).map(|setting| setting.name.into()),
         );

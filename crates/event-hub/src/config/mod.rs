@@ -6,7 +6,7 @@
 //! | how a value is written | [`value`], [`units`] |
 //! | the file | `file` |
 //! | environment and flags | [`sources`] |
-//! | what the parts of the hub get | [`build`], [`mongo`], [`outbox`], `push`, [`quota`], [`audit`], `tracing` |
+//! | what the parts of the hub get | [`build`], [`mongo`], [`outbox`], `push`, [`quota`], `schema`, [`audit`], `tracing` |
 //! | what is said when something is wrong | [`mistakes`] |
 
 pub mod audit;
@@ -17,6 +17,7 @@ pub mod mongo;
 pub mod outbox;
 mod push;
 mod quota;
+mod schema;
 pub mod settings;
 pub mod sources;
 mod tracing;
@@ -69,6 +70,8 @@ pub struct Config {
     pub outboxes: Vec<outbox::Outbox>,
     /// Push subscriptions.
     pub endpoints: Vec<hub_server::push::PushEndpoint>,
+    /// Schemas of topics.
+    pub schemas: Vec<schema::Configured>,
     /// Whose tokens hold.
     pub auth: AuthConfig,
     /// What sessions go by.
@@ -92,6 +95,7 @@ pub struct Found {
     outboxes: Vec<outbox::Written>,
     quotas: Vec<quota::Written>,
     endpoints: Vec<push::Written>,
+    schemas: Vec<schema::Written>,
 }
 
 /// A `[[topics]]`.

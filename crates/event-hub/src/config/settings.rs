@@ -573,5 +573,12 @@ pub const PUSH: &[Setting] = &[
     ),
 ];
 
+/// What a `[[schema]]` takes.
+pub const SCHEMA: &[Setting] = &[
+    set("schema.topic", Kind::Pattern, "", "whose payloads are checked: a topic's name or a pattern"),
+    set("schema.file", Kind::Path, "none", "the file with the JSON Schema"),
+    set("schema.schema", Kind::Text, "none", "the JSON Schema itself, as a text"),
+];
+
 /// What `limits.topic_rates` takes.
 pub const RATE: &[&str] = &["pattern", "rate"];

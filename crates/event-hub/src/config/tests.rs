@@ -3,7 +3,7 @@
 use super::audit::AuditLog;
 use super::mistakes::Mistake;
 use super::*;
-use crate::config::settings::{OUTBOX, PUSH, QUOTA, TOPIC};
+use crate::config::settings::{OUTBOX, PUSH, QUOTA, SCHEMA, TOPIC};
 use hub_core::outbox::{DrainerOptions, OnError};
 use hub_server::auth::Secret;
 use std::ffi::OsString;
@@ -104,6 +104,7 @@ fn every_setting_is_in_the_default_file_with_its_default() {
         ("client-ca.pem", &*pair.cert.pem()),
         ("hub.pem", &*pair.cert.pem()),
         ("hub-key.pem", &*pair.signing_key.serialize_pem()),
+        ("order.schema.json", "{\"type\": \"object\"}"),
     ] {
         written.put(name, text);
     }
@@ -122,6 +123,10 @@ fn every_setting_is_in_the_default_file_with_its_default() {
     }
     for setting in PUSH.iter().filter(|setting| !["push.url_file", "push.secrets"].contains(&setting.name)) {
         let name = setting.name.strip_prefix("push.").unwrap();
+        assert!(DEFAULT.contains(&format!("#   {name} = ")), "{} is not in the default file", setting.name);
+    }
+    for setting in SCHEMA.iter().filter(|setting| setting.name != "schema.schema") {
+        let name = setting.name.strip_prefix("schema.").unwrap();
         assert!(DEFAULT.contains(&format!("#   {name} = ")), "{} is not in the default file", setting.name);
     }
     let none = load(&Flags::default(), &[]).unwrap();
@@ -182,7 +187,7 @@ fn all_mistakes_of_a_file_are_told_at_once_with_their_lines() {
     );
     let wrong = written.wrong();
     let told = [
-        "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [audit], [tracing], [[topics]], [[quota]], [[outbox]], [[push]], topics_file",
+        "hub.toml:1: colour is not known; there are [server], [store], [mongo], [cluster], [auth], [limits], [audit], [tracing], [[topics]], [[quota]], [[outbox]], [[push]], [[schema]], topics_file",
         "hub.toml:3: ws_prot is no setting of server; there are bind, ws_port, ops_port, origins, cors_origins, tls_cert, tls, tls_key, tls_client_ca, tls_client_auth, trusted_proxies, proxy_protocol",
         "hub.toml:4: server.bind is \"localhost\"; it must be an address such as 127.0.0.1, 0.0.0.0 or ::1",
         "hub.toml:6: limits.frame_bytes is 4096; it must be a size with its unit (B, KiB, MiB, GiB) from 1KiB to 64MiB",
@@ -702,7 +707,7 @@ fn table(settings: &[Setting], strip: &str) -> String {
         let (also, live) = (also.join(", "), if setting.live { "yes" } else { "" });
         let (kind, default, about) = (setting.kind.allowed(), setting.default, setting.about);
         text += &match strip {
-            "topics." | "quota." | "outbox." | "push." => {
+            "topics." | "quota." | "outbox." | "push." | "schema." => {
                 format!("| `{name}` | {kind} | {default} | {about} |\n")
             }
             _ => format!("| `{name}` | {kind} | {default} | {also} | {live} | {about} |\n"),
@@ -723,11 +728,13 @@ fn the_docs_have_every_setting_as_it_is() {
         let table = table(&settings, section);
         assert!(docs.contains(&table), "docs/configuration.md has not:\n{table}");
     }
-    for (settings, strip) in [(TOPIC, "topics."), (QUOTA, "quota."), (OUTBOX, "outbox."), (PUSH, "push.")] {
+    for (settings, strip) in
+        [(TOPIC, "topics."), (QUOTA, "quota."), (OUTBOX, "outbox."), (PUSH, "push."), (SCHEMA, "schema.")]
+    {
         let table = table(settings, strip);
         assert!(docs.contains(&table), "docs/configuration.md has not:\n{table}");
     }
     let rows = docs.lines().filter(|line| line.starts_with("| `")).count();
-    let known = SETTINGS.len() + TOPIC.len() + QUOTA.len() + OUTBOX.len() + PUSH.len();
+    let known = SETTINGS.len() + TOPIC.len() + QUOTA.len() + OUTBOX.len() + PUSH.len() + SCHEMA.len();
     assert_eq!(rows, known, "docs/configuration.md has a setting that there is not");
 }

@@ -77,6 +77,9 @@ impl Changing {
         if let Some(shown) = shown {
             self.hub.set_cluster_certificate(shown);
         }
+        if let Some(schemas) = self.hub.schemas() {
+            schemas.set_configured(config.schemas);
+        }
         self.hub.push().set_configured(config.endpoints);
         self.hub.apply(config.settings);
         if rekeyed {

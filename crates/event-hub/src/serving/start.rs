@@ -9,11 +9,13 @@ use crate::secret;
 use anyhow::{Context, Result, anyhow};
 use hub_core::prometheus_client::registry::Registry;
 use hub_core::{Bus, BusBuilder, Millis};
+use hub_schema::Schemas;
 use hub_server::Hub;
 use hub_server::auth::{Authenticator, Secret};
 use hub_server::net::Tls;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 
 /// How long the bus may take for its own stop; twice that and the sessions' time have to fit into ten seconds.
@@ -114,7 +116,9 @@ pub async fn open_bus(
     if let Some(recorder) = spans.recorder() {
         bus = bus.spans(recorder);
     }
-    bus.config(settings).open_with(registry).await
+    let schemas = Schemas::default();
+    schemas.set_configured(config.schemas.clone());
+    bus.payload_checks(Arc::new(schemas)).config(settings).open_with(registry).await
 }
 
 async fn listen(address: SocketAddr, what: &str, flag: &str) -> Result<TcpListener> {

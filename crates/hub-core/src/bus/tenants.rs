@@ -5,7 +5,7 @@ use crate::deletion::{self, DeletedTopic};
 use crate::position::Position;
 use crate::quota::{Quota, QuotaUse};
 use crate::system::{self, SystemEntry, SystemTopic, SystemWatch};
-use hub_proto::{Error, Result, TopicName};
+use hub_proto::{Error, EventId, Result, TopicName};
 use std::sync::Arc;
 
 impl Bus {
@@ -47,6 +47,20 @@ impl Bus {
     /// Writes an entry of a system topic, and waits until it is safe. All hubs on the same store hear of it.
     pub async fn system_write(&self, topic: SystemTopic, entry: &SystemEntry) -> Result<()> {
         system::write(self.engine(), topic, entry).await.map(drop)
+    }
+
+    /// The same for an entry that nobody else may have written: hubs that decide at the same moment derive the same id, and one of
+    /// them gets it.
+    ///
+    /// # Errors
+    /// `id_conflict` if another entry was written under the id.
+    pub async fn system_write_once(
+        &self,
+        topic: SystemTopic,
+        entry: &SystemEntry,
+        id: EventId,
+    ) -> Result<()> {
+        system::write_once(self.engine(), topic, entry, id).await.map(drop)
     }
 
     /// Everything that holds on a system topic.

@@ -179,6 +179,7 @@ fn draft(engine: &Arc<Engine>, letter: &DeadLetter, how: &Replay) -> Result<(Arc
         Some(payload) => payload.clone(),
         None => Payload::stored(original.json().slice_ref(original.payload()))?,
     };
+    engine.check_payload(&topic.name, Some(&topic), &payload)?;
     let caused_by = if how.payload.is_some() { vec![first] } else { original.caused_by().to_vec() };
     let options = PublishOptions {
         key: original.key().map(ToString::to_string),

@@ -781,7 +781,9 @@ enum Class {
 fn class(error: &Error) -> Class {
     match error.code {
         Code::Unavailable | Code::RateLimited => Class::Away,
-        Code::Forbidden | Code::TooLarge | Code::IdConflict | Code::BadRequest => Class::Final,
+        Code::Forbidden | Code::TooLarge | Code::IdConflict | Code::BadRequest | Code::SchemaViolation => {
+            Class::Final
+        }
         _ => Class::Passing,
     }
 }

@@ -94,6 +94,7 @@ fn route(uri: &Uri) -> &str {
         path if path.starts_with("/publish/") => "/publish/{topic}",
         path if path.starts_with("/push/") && path.ends_with("/resume") => "/push/{name}/resume",
         path if path.starts_with("/push/") => "/push/{name}",
+        path if path.starts_with("/schemas/") => "/schemas/{topic}",
         path if path.starts_with("/jobs/") => "/jobs/{id}",
         path => path,
     }

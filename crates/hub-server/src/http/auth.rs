@@ -15,7 +15,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use hub_core::Millis;
-use hub_proto::{Code, Error, TopicName};
+use hub_proto::{Code, Error, Pattern, TopicName};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -329,6 +329,20 @@ impl Caller {
             // A right to subscribe can hang on the group; the name "*" stands for those that no rule names.
             || self.rules.rules().iter().filter_map(|rule| rule.groups.as_ref()).flatten()
                 .any(|group| self.may(Action::Subscribe, target, Some(group)))
+    }
+
+    /// Whether it may know what payloads of a pattern look like: who may do anything with all topics of the pattern may, and who may
+    /// with all topics of a pattern within it.
+    pub fn sees_pattern(&self, pattern: &Pattern) -> bool {
+        let may_any = |actions: &[Action], within: &Pattern| {
+            actions.iter().any(|action| self.may(*action, Target::Pattern(within), None))
+        };
+        let is_within = |rule: &Rule| {
+            let patterns = rule.topics.iter().filter(|within| pattern.contains(within));
+            rule.effect == Effect::Allow && patterns.into_iter().any(|within| may_any(&rule.actions, within))
+        };
+        may_any(&[Action::Publish, Action::Subscribe, Action::Admin], pattern)
+            || self.rules.rules().iter().any(is_within)
     }
 
     /// Takes room for so many events to a topic, or for none of them, by the rates of the subject and of the topic.

@@ -110,6 +110,7 @@ impl From<Error> for Failure {
             // Waiting does not help against a quota.
             Code::Forbidden | Code::QuotaExceeded => StatusCode::FORBIDDEN,
             Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Code::SchemaViolation => StatusCode::UNPROCESSABLE_ENTITY,
             Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             Code::IdConflict | Code::GroupConflict => StatusCode::CONFLICT,
             Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,

@@ -32,6 +32,7 @@
 //! | `/quotas`, `/revoke` | `quotas`, `revoke` |
 //! | `/backup` | `backup` |
 //! | `/push` | `push` |
+//! | `/schemas` | `schemas` |
 //! | `/outbox`, `/outbox/retry` | `outbox` |
 //! | `/healthz`, `/readyz`, `/metrics` | `health`, `metrics` |
 //! | a hub that waits for its store | [`Waiting`] |
@@ -81,6 +82,7 @@ mod quotas;
 mod record;
 mod replay;
 mod revoke;
+mod schemas;
 mod seek;
 mod stats;
 mod stream;
@@ -160,6 +162,10 @@ impl Hub {
             .at(&api::PUT_PUSH, put(push::put))
             .at(&api::DELETE_PUSH, delete(push::delete))
             .at(&api::RESUME_PUSH, post(push::resume))
+            .at(&api::SCHEMAS, get(schemas::list))
+            .at(&api::SCHEMA, get(schemas::show))
+            .at(&api::PUT_SCHEMA, put(schemas::put))
+            .at(&api::DELETE_SCHEMA, delete(schemas::delete))
             .at(&api::HEALTHZ, get(health::healthz))
             .at(&api::READYZ, get(health::readyz))
             .at(&api::METRICS, get(metrics::metrics))

@@ -61,6 +61,7 @@ impl World {
         let wall = Wall::new();
         let mut registry = Registry::default();
         let bus = Bus::builder(MemoryStore::new()).clock(wall.clone()).config(config);
+        let bus = bus.payload_checks(Arc::new(hub_schema::Schemas::default()));
         let bus = bus.open_with(&mut registry).await.unwrap();
         let auth = AuthConfig {
             secret: Some(Secret::new(SECRET)),
@@ -321,6 +322,7 @@ async fn every_admin_action_is_told_whether_it_is_allowed_or_not() {
     let none = json!(null);
     let push =
         json!({"topic": "t", "url": "https://crm.example.com/", "secrets": [crate::push::endpoint::SECRET]});
+    let schema = json!({"type": "object"});
     let actions = [
         ("POST", "/groups/seek", "POST /groups/seek", &seek, json!({"topic": "t", "group": "g"})),
         ("DELETE", "/groups?topic=t&group=g", "DELETE /groups", &none, json!({"topic": "t", "group": "g"})),
@@ -372,6 +374,9 @@ async fn every_admin_action_is_told_whether_it_is_allowed_or_not() {
         ("PUT", "/push/crm", "PUT /push/{name}", &push, json!({"target": "push:crm"})),
         ("POST", "/push/crm/resume", "POST /push/{name}/resume", &none, json!({"target": "push:crm"})),
         ("DELETE", "/push/crm", "DELETE /push/{name}", &none, json!({"target": "push:crm"})),
+        ("PUT", "/schemas/t", "PUT /schemas/{topic}", &schema, json!({"topic": "t"})),
+        ("PUT", "/schemas/a.*", "PUT /schemas/{topic}", &schema, json!({"topic": "a.*"})),
+        ("DELETE", "/schemas/t", "DELETE /schemas/{topic}", &none, json!({"topic": "t"})),
         ("DELETE", "/topics?topic=t", "DELETE /topics", &none, json!({"topic": "t"})),
     ];
     for (method, path, op, body, more) in actions {

@@ -24,5 +24,7 @@ pub mod nodes;
 mod peers;
 #[path = "cluster/resuming.rs"]
 mod resuming;
+#[path = "cluster/schemas.rs"]
+mod schemas;
 #[path = "cluster/wire.rs"]
 mod wire;

@@ -52,6 +52,8 @@ mod replay;
 mod rights;
 #[path = "http/schema.rs"]
 mod schema;
+#[path = "http/schemas.rs"]
+mod schemas;
 #[path = "http/sse.rs"]
 mod sse;
 #[path = "http/stats.rs"]

@@ -7,6 +7,7 @@ mod dashboard;
 mod merged;
 mod pty;
 mod refusals;
+mod schemas;
 mod stub;
 mod stubbed;
 mod top;

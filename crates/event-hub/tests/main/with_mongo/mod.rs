@@ -6,6 +6,7 @@ mod lost;
 mod outbox;
 mod push;
 mod refused;
+mod schemas;
 mod serving;
 mod stopping;
 mod waiting;

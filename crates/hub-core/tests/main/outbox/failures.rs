@@ -32,7 +32,7 @@ async fn a_hub_that_is_away_parks_nothing_and_counts_for_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn what_can_never_be_taken_is_parked_at_once_and_holds_its_key() {
-    for code in [Code::Forbidden, Code::TooLarge, Code::IdConflict, Code::BadRequest] {
+    for code in [Code::Forbidden, Code::TooLarge, Code::IdConflict, Code::BadRequest, Code::SchemaViolation] {
         let world = World::new().await;
         let drainer = world.drain("a");
         drainer.hub.script(move |event| (of(event) == 1).then_some(Answer::Refuse(code)));

@@ -47,6 +47,7 @@ pub(super) const COMPONENTS: &[(&str, Schema)] = &[
     ("Readiness", readiness),
     ("Receipt", receipt),
     ("RowOfEvent", row_of_event),
+    ("SchemaVersion", schema_version),
     ("StateRow", live::state_row),
     ("SubjectQuota", subject_quota),
     ("TailRow", live::tail_row),
@@ -473,6 +474,22 @@ fn outbox() -> Value {
 
 fn last_failure() -> Value {
     object(&[("at", time()), ("status?", integer(100, 999)), ("error", text())])
+}
+
+/// A JSON Schema, as it was stored.
+pub(super) fn json_schema() -> Value {
+    json!({"type": ["object", "boolean"], "description": "A JSON Schema of the draft 2020-12."})
+}
+
+/// A version of the schema of a topic or of a pattern.
+fn schema_version() -> Value {
+    object(&[
+        ("version", described(count(), "From 1; 0 for a schema of the configuration.")),
+        ("ts?", time()),
+        ("by?", described(text(), "The subject that stored it; for administrators.")),
+        ("forced?", yes()),
+        ("schema", json_schema()),
+    ])
 }
 
 fn push_subscription() -> Value {

@@ -76,6 +76,14 @@ const REFUSALS: &[Refusal] = &[
         header: None,
     },
     Refusal {
+        status: 422,
+        name: "SchemaViolation",
+        about: "The payload does not match a schema of its topic; the text names the path and the rule.",
+        codes: &["schema_violation"],
+        error: "/price: 12.5 is not of type \"integer\" (schema of orders.created)",
+        header: None,
+    },
+    Refusal {
         status: 426,
         name: "UpgradeRequired",
         about: "The path is for WebSockets.",

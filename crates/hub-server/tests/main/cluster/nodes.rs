@@ -82,7 +82,8 @@ impl Cluster {
                 None => format!("ws://{}/", at.0),
             };
             let cluster = ClusterConfig { address, version: "test".into(), ..cluster };
-            let bus = Bus::builder_over(store).cluster(cluster).open().await.unwrap();
+            let schemas = Arc::new(hub_schema::Schemas::default());
+            let bus = Bus::builder_over(store).cluster(cluster).payload_checks(schemas).open().await.unwrap();
             let auth = AuthConfig {
                 secret: Some(Secret::new(SECRET)),
                 static_token: Some(Secret::new(STATIC)),

@@ -99,6 +99,10 @@ pub(super) const ROWS: &[Row] = &[
     ("PUT", "/push/hook", PUSH, Admin, 200),
     ("DELETE", "/push/hook", "", AdminOfAny, 404),
     ("POST", "/push/hook/resume", "", AdminOfAny, 404),
+    ("GET", "/schemas", "", AnyToken, 200),
+    ("GET", "/schemas/vault.orders", "", AnyRight, 404),
+    ("PUT", "/schemas/vault.orders", r#"{"type":"string"}"#, Admin, 200),
+    ("DELETE", "/schemas/vault.orders", "", Admin, 404),
 ];
 
 /// A push subscription. Nothing is delivered: this hub does not run them.

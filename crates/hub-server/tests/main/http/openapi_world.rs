@@ -109,6 +109,7 @@ impl FilledWorld {
         self.bury("t", "dead").await;
         self.bury("orders.created", "ledger").await;
         self.push().await;
+        self.schemas().await;
         bus.sample_rates();
     }
 
@@ -143,6 +144,17 @@ impl FilledWorld {
         event.nack("no such account").unwrap();
         until("the letter is written", async || letters().await > before).await;
         member.close();
+    }
+
+    /// Schemas that everything matches, one of them of two versions.
+    async fn schemas(&self) {
+        let token = self.world.token_of("ada", &["admin:**"]);
+        for (path, schema) in
+            [("t", r#"{"maxProperties":1000}"#), ("t", r#"{"maxProperties":1001}"#), ("orders.*", "true")]
+        {
+            let path = format!("/schemas/{path}?force=true");
+            self.world.ask("PUT", &path, &token, schema).await.ok();
+        }
     }
 
     async fn push(&self) {
@@ -209,6 +221,8 @@ impl FilledWorld {
             get("/groups?limit=1"),
             get("/topics?limit=1"),
             get("/push?limit=1"),
+            get("/schemas?limit=1"),
+            get("/schemas/t"),
             get("/quotas?all=1&limit=1"),
             get("/replay?topic=t&limit=1"),
             post(

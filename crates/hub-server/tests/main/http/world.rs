@@ -109,6 +109,7 @@ impl World {
         let store = FaultyStore::new(Arc::new(MemoryStore::new()));
         let mut registry = Registry::default();
         let bus = Bus::builder(store.clone()).clock(clock.clone()).config(config);
+        let bus = bus.payload_checks(Arc::new(hub_schema::Schemas::default()));
         let bus = bus.open_with(&mut registry).await.unwrap();
         let secret = Secret::new("0123456789abcdef0123456789abcdef");
         let auth = AuthConfig {

@@ -9,6 +9,7 @@ mod live;
 mod publishing;
 mod push;
 mod reading;
+mod schemas;
 
 pub(in super::super) use access::*;
 pub(in super::super) use groups::*;
@@ -19,6 +20,7 @@ pub(in super::super) use live::*;
 pub(in super::super) use publishing::*;
 pub(in super::super) use push::*;
 pub(in super::super) use reading::*;
+pub(in super::super) use schemas::*;
 
 use super::{Answer, Body, Content, Endpoint, Kind, Needs, Param, Verb};
 

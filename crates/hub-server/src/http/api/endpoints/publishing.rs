@@ -74,5 +74,5 @@ pub static PUBLISH: Endpoint = Endpoint {
             ),
         ],
     )]),
-    refusals: &[409],
+    refusals: &[409, 422],
 };
