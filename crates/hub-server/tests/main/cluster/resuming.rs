@@ -129,17 +129,17 @@ async fn takes_over(from: usize, to: usize) {
 
 #[tokio::test]
 async fn a_second_connection_takes_over_through_another_edge() {
-    takes_over(1, 2).await;
+    Box::pin(takes_over(1, 2)).await;
 }
 
 #[tokio::test]
 async fn a_second_connection_takes_over_from_the_owner() {
-    takes_over(0, 1).await;
+    Box::pin(takes_over(0, 1)).await;
 }
 
 #[tokio::test]
 async fn a_second_connection_takes_over_at_the_owner() {
-    takes_over(1, 0).await;
+    Box::pin(takes_over(1, 0)).await;
 }
 
 #[tokio::test]
