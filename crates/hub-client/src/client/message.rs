@@ -125,7 +125,8 @@ impl Message {
         let connection = self.connection();
         // A connection that is lost meanwhile hands it back, too.
         self.settled();
-        let nacked = connection.nack(self.name(), self.event().id(), Some(self.attempt()), delay, reason).await;
+        let nacked =
+            connection.nack(self.name(), self.event().id(), Some(self.attempt()), delay, reason).await;
         match nacked {
             Err(error) if error.kind() == ErrorKind::Closed || error.is_unknown_id() => Ok(()),
             nacked => nacked,

@@ -15,7 +15,8 @@ use super::in_hand::InHand;
 use super::message::{Message, Received};
 use super::{Client, Shared};
 use crate::{
-    Arrival, Code, Connection, Delivered, Deliveries, Error, ErrorKind, Name, Position, Result, SubscribeRequest,
+    Arrival, Code, Connection, Delivered, Deliveries, Error, ErrorKind, Name, Position, Result,
+    SubscribeRequest,
 };
 
 /// What the client's task and the program know of a subscription.

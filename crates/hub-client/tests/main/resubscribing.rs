@@ -66,10 +66,15 @@ async fn a_member_goes_on_with_what_is_in_hand_and_says_its_acks_again() {
     let ids: Vec<Value> = events.iter().map(|event| json!(event.event().id())).collect();
     events[1].ack().unwrap();
     assert_eq!(peer.expect("ACK").await["ids"], json!([ids[1]]));
-    soon(async { tokio::join!(events[4].nack(None, "bad"), async {
-        let nack = peer.expect("NACK").await;
-        peer.ok(&nack, json!({})).await;
-    }) }).await.0.unwrap();
+    soon(async {
+        tokio::join!(events[4].nack(None, "bad"), async {
+            let nack = peer.expect("NACK").await;
+            peer.ok(&nack, json!({})).await;
+        })
+    })
+    .await
+    .0
+    .unwrap();
     // One more is under way when the connection is lost: the program never had it.
     peer.event("orders", Some("g"), 6).await;
     peer.close(1012, "the hub stops").await;

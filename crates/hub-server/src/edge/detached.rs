@@ -13,8 +13,8 @@ use crate::gateway::Name;
 use foldhash::fast::RandomState;
 use futures_util::task::AtomicWaker;
 use hashbrown::HashMap;
-use hub_core::store::HubId;
 use hub_core::ById;
+use hub_core::store::HubId;
 use hub_proto::{Code, Error, EventId, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -241,7 +241,6 @@ struct Attached {
     /// Its subscription, and what was asked for, if it waited.
     before: Option<(Arc<Ask>, Box<ById>)>,
 }
-
 
 impl Inner {
     /// Whether one more member of a subject may wait.

@@ -151,7 +151,8 @@ pub(super) async fn open(spot: Spot, opening: Opening) -> Result<Opened, Trouble
             let resumed = ask.client_member.and(first_time).map(|_| resumed.unwrap_or_default());
             let request = ask.there(member, &luggage, is_paused, resumed.as_deref());
             let deliveries = connection.subscribe(request).await?;
-            let deliveries = Unfinished { deliveries: Some(deliveries), can_resume: ask.client_member.is_some() };
+            let deliveries =
+                Unfinished { deliveries: Some(deliveries), can_resume: ask.client_member.is_some() };
             let resumed = match has_held {
                 true => held_of(&connection, &ask.name.topic, &ask.group).await?,
                 false => Vec::new(),

@@ -37,7 +37,8 @@ mod settled;
 pub(crate) use admin::{Act, act, act_here, list_at_owner};
 pub(crate) use ask::{Ask, events as leases};
 pub(crate) use detached::{
-    Arriving, DetachedMembers, Detachment, MemberIdentity, MemberKey, Recall, Recalled, client_member_id, taken_over,
+    Arriving, DetachedMembers, Detachment, MemberIdentity, MemberKey, Recall, Recalled, client_member_id,
+    taken_over,
 };
 pub(crate) use find::{Joining, join_here};
 pub(crate) use member::{Extended, Given, Member, Opener, check_delay};

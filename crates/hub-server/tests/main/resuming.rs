@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 const MEMBER: &str = "0b6f2c1e-8d4a-4f7b-9c3d-5e6f7a8b9c0d";
 
+#[expect(clippy::needless_pass_by_value, reason = "it is written in place")]
 fn subscribe(opts: Value) -> Value {
     let mut frame = json!({"op": "SUBSCRIBE", "topic": "t", "group": "g", "opts": opts});
     frame["opts"]["member"] = json!(MEMBER);

@@ -194,7 +194,12 @@ pub(super) fn generate(seed: u64, steps: usize) -> Vec<Op> {
 }
 
 fn join(rng: &mut Rng, group: u64) -> Op {
-    Op::Join { group, window: 1 + rng.below(6), ack_timeout: 100 + rng.below(15) * 100, by_id: rng.chance(50) }
+    Op::Join {
+        group,
+        window: 1 + rng.below(6),
+        ack_timeout: 100 + rng.below(15) * 100,
+        by_id: rng.chance(50),
+    }
 }
 
 fn one(rng: &mut Rng, rough: u64) -> Op {

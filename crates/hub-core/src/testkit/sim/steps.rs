@@ -43,27 +43,15 @@ impl<S: SimStore> World<'_, S> {
                 self.join(life, group, window, ack_timeout, by_id).await
             }
             Op::Receive { member, count } => self.receive(life, member, count).await,
-            Op::Ack { member, which } => self.settle_one(
-                life,
-                member,
-                which,
-                Held::ack,
-                |model, held| {
-                    model.acked(&held.at, held.seq());
-                },
-            ),
+            Op::Ack { member, which } => self.settle_one(life, member, which, Held::ack, |model, held| {
+                model.acked(&held.at, held.seq());
+            }),
             Op::AckAll { member } => {
                 let Some(at) = pick(&life.members, member) else { return Ok(()) };
                 for _ in 0..life.members[at].hand.len() {
-                    self.settle_one(
-                        life,
-                        member,
-                        0,
-                        Held::ack,
-                        |model, held| {
-                            model.acked(&held.at, held.seq());
-                        },
-                    )?;
+                    self.settle_one(life, member, 0, Held::ack, |model, held| {
+                        model.acked(&held.at, held.seq());
+                    })?;
                 }
                 Ok(())
             }

@@ -167,7 +167,11 @@ pub(in super::super) async fn a_parked_consumer_leaves_what_waits_for_it_to_othe
     let mut other = join().open_by_id().await.unwrap();
     for expected in [3, 4] {
         let handed = handed(&mut other).await;
-        assert_eq!((value(&handed.event), handed.attempt), (expected, 1), "it was delivered to nobody before");
+        assert_eq!(
+            (value(&handed.event), handed.attempt),
+            (expected, 1),
+            "it was delivered to nobody before"
+        );
     }
     assert_nothing_handed(&mut other).await;
     sub.keep_only(&HashSet::from([ids[1]]));
@@ -199,7 +203,9 @@ pub(in super::super) async fn a_parked_consumer_keeps_no_twin_from_others(lab: L
     other.ack(id(), None).unwrap();
 }
 
-pub(in super::super) async fn a_consumer_that_vanishes_has_the_event_blamed_that_it_had_for_longest(lab: Lab) {
+pub(in super::super) async fn a_consumer_that_vanishes_has_the_event_blamed_that_it_had_for_longest(
+    lab: Lab,
+) {
     let bus = lab.bus().await;
     let ids: Vec<EventId> = fill(&bus, "t", 1..=3).await.iter().map(|receipt| receipt.id).collect();
     let join = || bus.subscribe("t").group("g").from(Position::Earliest).max_attempts(1);
