@@ -38,7 +38,10 @@ export function useResource<T>(key: string | undefined, load: (signal: AbortSign
         const data = await load(cancel.signal);
         if (!cancel.signal.aborted) state.value = { data, error: undefined, at: hubTime(), loading: false };
       } catch (error) {
-        if (!cancel.signal.aborted) state.value = failed(state.peek(), asApiError(error));
+        const problem = asApiError(error);
+        if (!cancel.signal.aborted) state.value = failed(state.peek(), problem);
+        // The hub writes each refusal into its audit log; rights that change lead to another reading.
+        if (problem.status === 403) return;
       }
       if (pollMs !== undefined && !cancel.signal.aborted) timer = setTimeout(again, pollMs);
     };

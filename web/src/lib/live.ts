@@ -223,7 +223,9 @@ async function run(query: Query, mine: AbortController): Promise<void> {
   let silence = setTimeout(silent, SILENCE_MS);
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch(() => {
+        throw new ApiError(0, "unreachable", "the connection to the hub broke off");
+      });
       if (done) throw new ApiError(0, "unreachable", "the hub closed the stream");
       clearTimeout(silence);
       silence = setTimeout(silent, SILENCE_MS);

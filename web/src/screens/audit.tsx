@@ -40,7 +40,7 @@ export function Audit() {
       <h1>Audit</h1>
       <div class="toolbar">
         <FilterBox label="Filter the audit log" placeholder="Text in an entry" />
-        <span class="muted">{plural(rows.length, "entry", "entries")}, the newest first</span>
+        {data !== undefined && <span class="muted">{plural(rows.length, "entry", "entries")}, the newest first</span>}
       </div>
       <Shown error={error} at={at} retry={list.reload}>
         {data === undefined ? null : rows.length === 0 ? (

@@ -52,7 +52,7 @@ export function Connections() {
       <h1>Connections</h1>
       <div class="toolbar">
         <FilterBox label="Filter connections by subject" placeholder="Subject" />
-        <span class="muted">{plural(listing.ids.length, "connection")} to this hub{data?.next === undefined ? "" : ", and more"}{isOwn ? " of your own subject; those of others need the right admin on **" : ""}</span>
+        {data !== undefined && <span class="muted">{plural(listing.ids.length, "connection")} to this hub{data?.next === undefined ? "" : ", and more"}{isOwn ? " of your own subject; those of others need the right admin on **" : ""}</span>}
       </div>
       <Shown error={error} at={at} retry={found.reload}>
         {data === undefined ? null : listing.ids.length === 0 ? (

@@ -140,7 +140,7 @@ export function Alert({ error }: { error: ApiError }) {
 }
 
 /** A refusal or an outage, above data that stays. */
-export function ErrorBanner({ error, at, retry }: { error: ApiError | undefined; at?: number | undefined; retry?: () => void }) {
+export function ErrorBanner({ error, at, retry, isBelow }: { error: ApiError | undefined; at?: number | undefined; retry?: () => void; isBelow?: boolean }) {
   const inDialog = useContext(InDialog);
   // A token that is missing or over is asked for by a dialog. The frame says that the hub is away, where a dialog does not hide that.
   const isSaid = error?.status === 401 || (error?.code === "unreachable" && connection.value.state === "waiting" && !inDialog);
@@ -154,11 +154,11 @@ export function ErrorBanner({ error, at, retry }: { error: ApiError | undefined;
   }, [text]);
   if (error === undefined || text === undefined) return null;
   return (
-    <div class="banner">
+    <div class={isBelow === true ? "banner below" : "banner"}>
       <Icon name="warning" />
       <div>
         <Alert error={error} />
-        {at !== undefined && <> What you see below is <Age ts={at} /> old.</>}
+        {at !== undefined && <>. What you see is <Age ts={at} /> old.</>}
       </div>
       {error.code === "forbidden" && <Button onClick={() => { rightsShown.value = true; }}>What your token allows</Button>}
       {retry !== undefined && <Button onClick={retry}>Try again</Button>}
@@ -166,12 +166,15 @@ export function ErrorBanner({ error, at, retry }: { error: ApiError | undefined;
   );
 }
 
-/** What a request brought: a banner if the newest one failed, and what was there before, greyed. */
+/** The data of a request. If a newer request failed, the data stays, greyed, with a banner below, where it moves nothing under the pointer. */
 export function Shown({ error, at, retry, children }: Children & { error: ApiError | undefined; at?: number | undefined; retry?: () => void }) {
+  const isBelow = at !== undefined;
+  const banner = <ErrorBanner error={error} at={at} isBelow={isBelow} {...(retry === undefined ? {} : { retry })} />;
   return (
     <>
-      <ErrorBanner error={error} at={at} {...(retry === undefined ? {} : { retry })} />
+      {!isBelow && banner}
       <div class={error === undefined ? "shown" : "shown old"}>{children}</div>
+      {isBelow && banner}
     </>
   );
 }

@@ -74,13 +74,13 @@ export function Shell({ children, help }: { children: ComponentChildren; help: {
 function Status() {
   const state = connection.value;
   switch (state.state) {
-    case "closed": return <span class="status"><i aria-hidden="true" /> not logged in</span>;
-    case "live": return <span class="status live"><i aria-hidden="true" /> live</span>;
-    case "connecting": return <span class="status"><i aria-hidden="true" /> connecting</span>;
-    case "inactive": return <span class="status" title="Four other windows are live: a browser has few connections to one hub. This one reads again every 15 seconds, and is live when you click into it."><i aria-hidden="true" /> paused: other windows are live</span>;
-    case "hidden": return <span class="status"><i aria-hidden="true" /> paused</span>;
-    case "stopped": return <span class="status lost"><i aria-hidden="true" /> stopped</span>;
-    case "waiting": return <span class="status lost"><i aria-hidden="true" /> hub away</span>;
+    case "closed": return <span class="status"><i aria-hidden="true" /> <span>not logged in</span></span>;
+    case "live": return <span class="status live"><i aria-hidden="true" /> <span>live</span></span>;
+    case "connecting": return <span class="status"><i aria-hidden="true" /> <span>connecting</span></span>;
+    case "inactive": return <span class="status" title="Four other windows are live: a browser has few connections to one hub. This one reads again every 15 seconds, and is live when you click into it."><i aria-hidden="true" /> <span>paused: other windows are live</span></span>;
+    case "hidden": return <span class="status"><i aria-hidden="true" /> <span>paused</span></span>;
+    case "stopped": return <span class="status lost"><i aria-hidden="true" /> <span>stopped</span></span>;
+    case "waiting": return <span class="status lost"><i aria-hidden="true" /> <span>hub away</span></span>;
   }
 }
 
@@ -95,7 +95,7 @@ function Outage() {
       <Icon name="warning" />
       <div>
         <Alert error={error} />
-        {state.state === "waiting" && <> What you see is <Age ts={latest.value?.ts} /> old. The page tries again by itself.</>}
+        {state.state === "waiting" && <>. What you see is <Age ts={latest.value?.ts} /> old. The page tries again by itself.</>}
       </div>
       <Button onClick={retry}>Try again</Button>
     </div>

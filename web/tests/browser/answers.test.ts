@@ -291,7 +291,7 @@ browserTest("outboxes, push endpoints and quotas have their filter and order in 
   await viewer.see(rows(viewer, "topics stock.**").getByText("used up"));
 });
 
-browserTest("an alert has no age, which would be read out each second", async ({ open }) => {
+browserTest("an error moves nothing, and is read out without an age, which would be read out each second", async ({ open }) => {
   const viewer = await open();
   let asked = 0;
   await answerFor(viewer, "/outbox", (_, route) => {
@@ -299,7 +299,11 @@ browserTest("an alert has no age, which would be read out each second", async ({
     return asked === 1 ? { outboxes: [] } : refuse(route);
   });
   await viewer.go("/outboxes");
+  const heading = viewer.page.getByRole("heading", { name: "This hub drains no outbox" });
+  await viewer.see(heading);
+  const before = await heading.boundingBox();
   await viewer.see(viewer.page.locator(".banner time"));
+  assert.deepEqual(await heading.boundingBox(), before, "nothing moves under the pointer");
   await viewer.see(viewer.page.getByRole("alert").getByText("the store does not answer"));
   assert.equal(await viewer.page.locator("[role=alert] time, [role=status] time").count(), 0);
 });

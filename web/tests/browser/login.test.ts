@@ -1,6 +1,6 @@
 // The token: by a link or by hand, kept in the tab, renewed without losing the page.
 import assert from "node:assert/strict";
-import { browserTest } from "./harness/world.ts";
+import { browserTest, eventually } from "./harness/world.ts";
 import type { Viewer } from "./harness/viewer.ts";
 
 /** Everything that a browser keeps, but for the storage of the tab. */
@@ -143,6 +143,21 @@ browserTest("a token that may only read has grey buttons that name the rule, and
     ["/audit", {}],
   ];
   for (const [path, init] of asks) assert.equal((await hub.ask(path, init, token)).status, 403, path);
+});
+
+browserTest("what a token may not see is asked for once, and not again and again", async ({ hub, open }) => {
+  const viewer = await open("/", { token: await hub.mint(["subscribe:**"], { sub: "reader" }) });
+  let refused = 0;
+  viewer.page.on("response", (answer) => {
+    if (answer.status() === 403) refused += 1;
+  });
+  await viewer.go("/hubs");
+  await viewer.see(viewer.page.getByRole("alert").getByText(/those who may administrate something/));
+  // The same screen reads something else as often, which is not refused.
+  for (let polls = 0; polls < 2; polls += 1) await viewer.page.waitForResponse((answer) => new URL(answer.url()).pathname === "/readyz" && answer.ok());
+  assert.equal(refused, 1);
+  await viewer.button("Try again").click();
+  await eventually("the hub is asked when somebody wants it", async () => refused === 2);
 });
 
 browserTest("a token that may see one topic sees no name of any other", async ({ hub, open }) => {

@@ -10,7 +10,6 @@ use crate::Hub;
 use crate::http::auth::Caller;
 use hashbrown::HashMap;
 use hub_proto::TopicName;
-use std::sync::Arc;
 
 /// A message with rows ends at this size. The other rows follow in the next one.
 const MESSAGE_BYTES: usize = 64 << 10;
@@ -42,9 +41,11 @@ pub(super) struct Lists {
     backlog: Option<Backlog>,
 }
 
-/// Places of rows in a sample. What cannot be seen, or is gone, is sent as gone.
+/// Places of rows, which are sent as the newest sample has them: a viewer that reads slowly keeps no old sample in memory. What cannot be
+/// seen, or is gone, is sent as gone.
 struct Backlog {
-    snapshot: Arc<Snapshot>,
+    /// That of the samples in which the places mean something.
+    generation: u64,
     places: std::vec::IntoIter<u32>,
 }
 
@@ -70,7 +71,7 @@ impl Lists {
     pub fn sample(
         &mut self,
         (hub, caller): (&Hub, &Caller),
-        snapshot: &Arc<Snapshot>,
+        snapshot: &Snapshot,
         (visibility, before): (&Visibility, Option<&Visibility>),
         text: &mut Vec<u8>,
     ) {
@@ -102,14 +103,19 @@ impl Lists {
             }
         };
         if !places.is_empty() {
-            self.backlog = Some(Backlog { snapshot: snapshot.clone(), places: places.into_iter() });
-            self.go_on(visibility, text);
+            self.backlog = Some(Backlog { generation: snapshot.generation, places: places.into_iter() });
+            self.go_on(snapshot, visibility, text);
         }
     }
 
-    /// Writes further rows that are still to be sent.
-    pub fn go_on(&mut self, visibility: &Visibility, text: &mut Vec<u8>) {
-        let Some(Backlog { snapshot, places }) = &mut self.backlog else { return };
+    /// Writes further rows that are still to be sent, as `snapshot` has them, which is the newest.
+    pub fn go_on(&mut self, snapshot: &Snapshot, visibility: &Visibility, text: &mut Vec<u8>) {
+        let Some(Backlog { generation, places }) = &mut self.backlog else { return };
+        if *generation != snapshot.generation {
+            // Every row is new in the sample that comes next.
+            self.backlog = None;
+            return;
+        }
         match &self.wanted {
             Wanted::Topics(_) => {
                 let slots =

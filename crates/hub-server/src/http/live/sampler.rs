@@ -97,6 +97,11 @@ impl Samples {
         }
     }
 
+    /// The newest sample there is, which [`next`](Self::next) answers as well if it has not yet.
+    pub fn newest(&self) -> Option<Arc<Snapshot>> {
+        self.newest.borrow().clone()
+    }
+
     /// The newest sample there is; waits for the first.
     pub async fn first(&mut self) -> Option<Arc<Snapshot>> {
         let newest = self.newest.wait_for(Option::is_some).await.ok()?;

@@ -160,7 +160,11 @@ impl Viewer {
             };
             let mut text = Vec::new();
             match turn {
-                Turn::Resumed => self.lists.go_on(&self.progress.visibility, &mut text),
+                Turn::Resumed => match self.samples.newest() {
+                    Some(snapshot) => self.lists.go_on(&snapshot, &self.progress.visibility, &mut text),
+                    // The next sample has all rows.
+                    None => self.lists.drop_backlog(),
+                },
                 Turn::Fed(fed) => text = fed?,
                 Turn::Sampled(None) => return Err(draining()),
                 Turn::Sampled(Some(snapshot)) => self.sampled(&snapshot, &mut text).await?,

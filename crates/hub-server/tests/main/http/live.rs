@@ -173,6 +173,25 @@ async fn a_new_topic_shows_up_and_a_deleted_one_is_gone() {
 }
 
 #[tokio::test]
+async fn rows_that_do_not_fit_into_a_message_come_in_the_next_ones() {
+    let world = World::new().await;
+    let mut reader = open(&world, "topics", STATIC).await;
+    message(&mut reader, "sample").await;
+    let names: BTreeSet<String> = (0..600).map(|n| format!("{}.t{n}", "x".repeat(190))).collect();
+    for name in &names {
+        world.fill(name, 1).await;
+    }
+    let (mut missing, mut messages) = (names, 0);
+    while !missing.is_empty() {
+        let rows = message(&mut reader, "topics").await;
+        assert!(rows.to_string().len() < 70 << 10, "{}", rows.to_string().len());
+        self::names(&rows).into_iter().for_each(|name| drop(missing.remove(name)));
+        messages += 1;
+    }
+    assert!(messages > 1);
+}
+
+#[tokio::test]
 async fn a_topic_that_the_token_may_not_see_does_not_come() {
     let world = World::new().await;
     let mut all = open(&world, "topics", STATIC).await;
