@@ -1,18 +1,16 @@
 import { createClock } from "./clock.ts";
 import { createLink } from "./connection/link.ts";
-import { type GroupParts } from "./consume/group.ts";
-import { createHandled } from "./consume/handler.ts";
-import { createIterator } from "./consume/iterator.ts";
+import type { GroupParts } from "./consume/group.ts";
 import { createRegistry, type Subscriber } from "./consume/registry.ts";
-import { type Context, type Delivery, type GroupOptions, type SubscribeOptions, type WatchOptions } from "./consume/types.ts";
+import type { Context, Delivery, GroupOptions, SubscribeOptions, WatchOptions } from "./consume/types.ts";
 import { createWatch } from "./consume/watch.ts";
 import { HubError } from "./errors.ts";
 import { type ClientEvents, type ClientOptions, type LogLevel, resolveOptions } from "./options.ts";
-import { type Platform } from "./platform.ts";
-import { type PublishOptions } from "./publish/entry.ts";
+import type { Platform } from "./platform.ts";
+import type { PublishOptions } from "./publish/entry.ts";
 import { createPublisher } from "./publish/publisher.ts";
 import { type HubState, newsOf } from "./state.ts";
-import { type EventRecord, type Receipt } from "./types.ts";
+import type { EventRecord, Receipt } from "./types.ts";
 import { type Check, checkEvent, createCheck } from "./validate.ts";
 
 const CLOSE_TIMEOUT = 5_000;
@@ -142,7 +140,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   }
 
   async function join(topic: string, group: string, create: () => Subscriber): Promise<Subscriber> {
-    // One that was unsubscribed may still have handlers that run.
+    // One that was unsubscribed may still have handlers that run. (Nothing is awaited between the check and the join.)
     const before = registry.get(topic, group);
     if (before?.isStopping === true) await before.closed;
     checkFree(topic, group);
@@ -210,13 +208,31 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     },
     publish: (topic, payload, opts) => (isOver() ? Promise.reject(closedError()) : publish(topic, payload, opts)),
     async subscribe(topic, group, handle, opts) {
+      const { createHandled } = await platform.loadMembers();
       opts.signal?.throwIfAborted();
       const subscription = await join(topic, group, () => createHandled(parts, topic, group, opts, check, handle));
       await subscription.opened;
       return subscription;
     },
-    consume: (topic, group, opts) =>
-      createIterator(parts, topic, group, opts, check, (create) => join(topic, group, create)),
+    consume(topic, group, opts) {
+      let loading: Promise<void> | undefined;
+      let iterator: AsyncIterator<Delivery, undefined> | undefined;
+      const load = async (): Promise<void> => {
+        const { createIterator } = await platform.loadMembers();
+        iterator = createIterator(parts, topic, group, opts, check, (create) => join(topic, group, create));
+      };
+      const call = async (method: "next" | "return"): Promise<IteratorResult<Delivery, undefined>> => {
+        await (loading ??= load());
+        return iterator?.[method]?.() ?? { done: true, value: undefined };
+      };
+      return {
+        next: () => iterator?.next() ?? call("next"),
+        return: () => call("return"),
+        [Symbol.asyncIterator]() {
+          return this;
+        },
+      };
+    },
     watch(topic, handle, opts) {
       checkFree(topic, undefined);
       opts.signal?.throwIfAborted();

@@ -1,9 +1,9 @@
 // The entry for browsers, workers, Deno and Bun: they have the class WebSocket.
 import { HubClient } from "./client.ts";
-import { type TokenSource } from "./connection/token.ts";
-import { type ClientOptions } from "./options.ts";
+import type { TokenSource } from "./connection/token.ts";
+import type { ClientOptions } from "./options.ts";
 import { createPlatform } from "./platform.ts";
-import { type AnyTopics } from "./topics.ts";
+import type { AnyTopics } from "./topics.ts";
 
 export * from "./api.ts";
 
@@ -12,6 +12,6 @@ export class PromClient<Topics extends object = AnyTopics> extends HubClient<Top
   constructor(url: string, token?: TokenSource);
   constructor(options: ClientOptions<Topics>);
   constructor(target: string | ClientOptions<Topics>, token?: TokenSource) {
-    super(createPlatform((url) => new WebSocket(url)), target, token);
+    super(createPlatform((url) => new WebSocket(url), () => import("./consume/members.ts")), target, token);
   }
 }

@@ -1,10 +1,11 @@
 // The entry for Node, which has no WebSocket before version 22.
 import { WebSocket } from "ws";
+import * as members from "./consume/members.ts";
 import { HubClient } from "./client.ts";
-import { type TokenSource } from "./connection/token.ts";
-import { type ClientOptions } from "./options.ts";
+import type { TokenSource } from "./connection/token.ts";
+import type { ClientOptions } from "./options.ts";
 import { createPlatform } from "./platform.ts";
-import { type AnyTopics } from "./topics.ts";
+import type { AnyTopics } from "./topics.ts";
 
 export * from "./api.ts";
 
@@ -13,6 +14,6 @@ export class PromClient<Topics extends object = AnyTopics> extends HubClient<Top
   constructor(url: string, token?: TokenSource);
   constructor(options: ClientOptions<Topics>);
   constructor(target: string | ClientOptions<Topics>, token?: TokenSource) {
-    super(createPlatform((url) => new WebSocket(url, { perMessageDeflate: false })), target, token);
+    super(createPlatform((url) => new WebSocket(url, { perMessageDeflate: false }), () => members), target, token);
   }
 }

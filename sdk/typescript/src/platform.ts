@@ -1,4 +1,8 @@
-import { type OpenSocket } from "./socket.ts";
+import type * as Members from "./consume/members.ts";
+import type { OpenSocket } from "./socket.ts";
+
+/** Loads what members of groups need. */
+export type LoadMembers = () => typeof Members | Promise<typeof Members>;
 
 /** What a page tells its client. */
 export type PageEvent = "wake" | "hidden" | "visible" | "suspend";
@@ -6,6 +10,7 @@ export type PageEvent = "wake" | "hidden" | "visible" | "suspend";
 /** All that the client needs of what it runs on. The tests bring a clock that they move by hand. */
 export interface Platform {
   openSocket: OpenSocket;
+  loadMembers: LoadMembers;
   /** Milliseconds of a clock that never goes back. */
   steady(): number;
   /** Milliseconds since 1970. */
@@ -21,9 +26,10 @@ export interface Platform {
 }
 
 /** Browsers, workers, Deno, Bun, and Node with a socket of its own. */
-export function createPlatform(openSocket: OpenSocket): Platform {
+export function createPlatform(openSocket: OpenSocket, loadMembers: LoadMembers): Platform {
   return {
     openSocket,
+    loadMembers,
     steady: () => performance.now(),
     wall: () => Date.now(),
     setTimer: (run, ms) => setTimeout(run, ms),

@@ -1,5 +1,6 @@
-import { type PageEvent, type Platform } from "../../src/platform.ts";
-import { type OpenSocket } from "../../src/socket.ts";
+import * as members from "../../src/consume/members.ts";
+import type { PageEvent, Platform } from "../../src/platform.ts";
+import type { OpenSocket } from "../../src/socket.ts";
 
 interface Timer {
   readonly at: number;
@@ -22,6 +23,7 @@ export class ManualPlatform implements Platform {
   /** What the jitter draws. */
   luck = 0.5;
   openSocket: OpenSocket;
+  loadMembers = (): typeof members => members;
 
   constructor(openSocket: OpenSocket) {
     this.openSocket = openSocket;
