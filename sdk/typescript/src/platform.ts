@@ -1,8 +1,12 @@
 import type * as Members from "./consume/members.ts";
+import type * as Publishing from "./publish/publisher.ts";
 import type { OpenSocket } from "./socket.ts";
 
-/** Loads what members of groups need. */
-export type LoadMembers = () => typeof Members | Promise<typeof Members>;
+/** The parts of the client that not every page needs. A page loads them when it does. */
+export interface Parts {
+  members(): typeof Members | Promise<typeof Members>;
+  publishing(): typeof Publishing | Promise<typeof Publishing>;
+}
 
 /** What a page tells its client. */
 export type PageEvent = "wake" | "hidden" | "visible" | "suspend";
@@ -10,7 +14,7 @@ export type PageEvent = "wake" | "hidden" | "visible" | "suspend";
 /** All that the client needs of what it runs on. The tests bring a clock that they move by hand. */
 export interface Platform {
   openSocket: OpenSocket;
-  loadMembers: LoadMembers;
+  parts: Parts;
   /** Milliseconds of a clock that never goes back. */
   steady(): number;
   /** Milliseconds since 1970. */
@@ -26,10 +30,10 @@ export interface Platform {
 }
 
 /** Browsers, workers, Deno, Bun, and Node with a socket of its own. */
-export function createPlatform(openSocket: OpenSocket, loadMembers: LoadMembers): Platform {
+export function createPlatform(openSocket: OpenSocket, parts: Parts): Platform {
   return {
     openSocket,
-    loadMembers,
+    parts,
     steady: () => performance.now(),
     wall: () => Date.now(),
     setTimer: (run, ms) => setTimeout(run, ms),

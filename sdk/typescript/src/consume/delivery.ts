@@ -2,7 +2,7 @@ import type { EventRecord, Receipt } from "../types.ts";
 import { uuid5 } from "./uuid5.ts";
 import type { PublishOptions } from "../publish/entry.ts";
 import { epochOf, type Lease } from "./lease.ts";
-import type { Outcome } from "./outcome.ts";
+import type { Outcome } from "./settlement.ts";
 import type { Context, Delivery } from "./types.ts";
 
 /** The namespace of the ids that handlers' publishes get. */

@@ -10,7 +10,7 @@ import type { Holder } from "./delivery.ts";
 import { createHeld } from "./held.ts";
 import { epochOf, type Lease, lose } from "./lease.ts";
 import { createLife } from "./life.ts";
-import { ACK, type Outcome } from "./outcome.ts";
+import { ACK, type Outcome } from "./settlement.ts";
 import { createRecent } from "./recent.ts";
 import type { Registry, Subscriber } from "./registry.ts";
 import { createRunner } from "./runner.ts";

@@ -3,7 +3,8 @@ import type { EventRecord } from "../types.ts";
 import { createContext } from "./delivery.ts";
 import { createGroup, type GroupParts, type GroupSubscription } from "./group.ts";
 import type { Lease } from "./lease.ts";
-import { outcomeOf, Retry } from "./outcome.ts";
+import { Retry } from "./outcome.ts";
+import { outcomeOf } from "./settlement.ts";
 import type { Context, SubscribeOptions } from "./types.ts";
 
 const CONCURRENCY = 16;

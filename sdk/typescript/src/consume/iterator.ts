@@ -4,7 +4,7 @@ import { type Check, checkEvent } from "../validate.ts";
 import { createDelivery } from "./delivery.ts";
 import { createGroup, type GroupParts, type GroupSubscription } from "./group.ts";
 import type { Lease } from "./lease.ts";
-import { outcomeOf } from "./outcome.ts";
+import { outcomeOf } from "./settlement.ts";
 import type { Delivery, GroupOptions } from "./types.ts";
 
 const MAX_IN_FLIGHT = 64;

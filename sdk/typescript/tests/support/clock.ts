@@ -1,5 +1,6 @@
 import * as members from "../../src/consume/members.ts";
-import type { PageEvent, Platform } from "../../src/platform.ts";
+import * as publishing from "../../src/publish/publisher.ts";
+import type { PageEvent, Parts, Platform } from "../../src/platform.ts";
 import type { OpenSocket } from "../../src/socket.ts";
 
 interface Timer {
@@ -23,7 +24,7 @@ export class ManualPlatform implements Platform {
   /** What the jitter draws. */
   luck = 0.5;
   openSocket: OpenSocket;
-  loadMembers = (): typeof members => members;
+  parts: Parts = { members: () => members, publishing: () => publishing };
 
   constructor(openSocket: OpenSocket) {
     this.openSocket = openSocket;
