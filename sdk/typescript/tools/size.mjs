@@ -7,16 +7,23 @@ import { gzipSync } from "node:zlib";
 
 const MOST_AT_FIRST = 8 * 1024;
 const MOST_IN_ALL = 18 * 1024;
+/** What React's part adds to a page that has the client. */
+const MOST_OF_REACT = 1024;
 
-const { outputFiles, metafile } = await build({
+const HOW = {
   absWorkingDir: fileURLToPath(new URL("..", import.meta.url)),
-  entryPoints: ["src/index.ts"],
   bundle: true,
-  splitting: true,
   minify: true,
   format: "esm",
   target: "es2022",
   legalComments: "none",
+  external: ["react"],
+};
+
+const { outputFiles, metafile } = await build({
+  ...HOW,
+  entryPoints: ["src/index.ts"],
+  splitting: true,
   metafile: true,
   outdir: "dist",
   write: false,
@@ -42,10 +49,19 @@ for (const { path, kind } of outputs.get("index.js").imports) {
   show(`with the first use of ${basename(path).split("-")[0]}`.slice(0, 40), sum(more));
 }
 show("in all", sum(sizes.keys()), MOST_IN_ALL);
+
+/** One file of these entries. */
+async function together(...entries) {
+  const contents = entries.map((entry) => `export * from "./src/${entry}";`).join("\n");
+  const { outputFiles } = await build({ ...HOW, stdin: { contents, resolveDir: HOW.absWorkingDir }, write: false });
+  return gzipSync(outputFiles[0].contents, { level: 9 }).length;
+}
+const react = (await together("index.ts", "react/index.ts")) - (await together("index.ts"));
+show("with react", react, MOST_OF_REACT);
 if (process.argv.includes("--files")) {
   for (const [name, output] of outputs) for (const [input, { bytesInOutput }] of Object.entries(output.inputs)) console.log(`${String(bytesInOutput).padStart(7)} ${name} ${input}`);
 }
-if (sum(first) > MOST_AT_FIRST || sum(sizes.keys()) > MOST_IN_ALL) {
+if (sum(first) > MOST_AT_FIRST || sum(sizes.keys()) > MOST_IN_ALL || react > MOST_OF_REACT) {
   console.error("the client is too large; `node tools/size.mjs --files` shows what is in it");
   process.exitCode = 1;
 }
