@@ -13,7 +13,9 @@ export default tseslint.config(
       // A promise that nobody awaits loses its error.
       "@typescript-eslint/no-floating-promises": "error",
       "@typescript-eslint/switch-exhaustiveness-check": ["error", { considerDefaultExhaustiveForUnions: true }],
-      "@typescript-eslint/consistent-type-imports": ["error", { fixStyle: "inline-type-imports" }],
+      "@typescript-eslint/consistent-type-imports": "error",
+      // The bundle keeps an import of nothing.
+      "@typescript-eslint/no-import-type-side-effects": "error",
       "@typescript-eslint/ban-ts-comment": ["error", { "ts-expect-error": "allow-with-description" }],
       // The compiler says it, with `noUnusedLocals`.
       "@typescript-eslint/no-unused-vars": "off",

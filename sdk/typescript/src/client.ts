@@ -1,23 +1,23 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import {
-  type Context,
-  type Delivery,
-  type GroupOptions,
-  type Handler,
-  type SubscribeOptions,
-  type Subscription,
-  type WatchOptions,
+import type {
+  Context,
+  Delivery,
+  GroupOptions,
+  Handler,
+  SubscribeOptions,
+  Subscription,
+  WatchOptions,
 } from "./consume/types.ts";
-import { type Subscriber } from "./consume/registry.ts";
-import { type TokenSource } from "./connection/token.ts";
+import type { Subscriber } from "./consume/registry.ts";
+import type { TokenSource } from "./connection/token.ts";
 import { type Core, createCore } from "./core.ts";
 import { HubError } from "./errors.ts";
-import { type ClientOptions } from "./options.ts";
-import { type Platform } from "./platform.ts";
-import { type PublishOptions } from "./publish/entry.ts";
-import { type HubState } from "./state.ts";
-import { type AnyTopics, type EventOf, type PatternOf, type PayloadOf, type TopicOf, type Untyped } from "./topics.ts";
-import { type EventRecord, type Receipt } from "./types.ts";
+import type { ClientOptions } from "./options.ts";
+import type { Platform } from "./platform.ts";
+import type { PublishOptions } from "./publish/entry.ts";
+import type { HubState } from "./state.ts";
+import type { AnyTopics, EventOf, PatternOf, PayloadOf, TopicOf, Untyped } from "./topics.ts";
+import type { EventRecord, Receipt } from "./types.ts";
 
 /** An event of a batch. */
 export type NewEvent<Topics extends object = AnyTopics> = {

@@ -1,4 +1,4 @@
-import { type Platform } from "./platform.ts";
+import type { Platform } from "./platform.ts";
 
 /** The longest time that a timer of Node or of a browser keeps; beyond it they run at once. */
 const LONGEST_TIMER = 2 ** 31 - 1;

@@ -1,18 +1,16 @@
 import { createClock } from "./clock.ts";
 import { createLink } from "./connection/link.ts";
-import { type GroupParts } from "./consume/group.ts";
-import { createHandled } from "./consume/handler.ts";
-import { createIterator } from "./consume/iterator.ts";
+import type { GroupParts } from "./consume/group.ts";
 import { createRegistry, type Subscriber } from "./consume/registry.ts";
-import { type Context, type Delivery, type GroupOptions, type SubscribeOptions, type WatchOptions } from "./consume/types.ts";
+import type { Context, Delivery, GroupOptions, SubscribeOptions, WatchOptions } from "./consume/types.ts";
 import { createWatch } from "./consume/watch.ts";
 import { HubError } from "./errors.ts";
 import { type ClientEvents, type ClientOptions, type LogLevel, resolveOptions } from "./options.ts";
-import { type Platform } from "./platform.ts";
-import { type PublishOptions } from "./publish/entry.ts";
-import { createPublisher } from "./publish/publisher.ts";
+import type { Platform } from "./platform.ts";
+import type { PublishOptions } from "./publish/entry.ts";
+import type { Publisher } from "./publish/publisher.ts";
 import { type HubState, newsOf } from "./state.ts";
-import { type EventRecord, type Receipt } from "./types.ts";
+import type { EventRecord, Receipt } from "./types.ts";
 import { type Check, checkEvent, createCheck } from "./validate.ts";
 
 const CLOSE_TIMEOUT = 5_000;
@@ -81,14 +79,14 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     },
     send(isNewConnection) {
       registry.resume(isNewConnection);
-      publisher.flush();
+      publisher?.flush();
       if (isNewConnection) metric?.("connected", 1);
     },
     down() {
       metric?.("connection_lost", 1);
       for (const subscriber of registry.all()) subscriber.down();
     },
-    tooLarge: () => publisher.tooLarge(),
+    tooLarge: () => publisher?.tooLarge(),
     deliver(frame) {
       registry.get(frame.topic, "group" in frame ? frame.group : undefined)?.deliver(frame);
     },
@@ -96,7 +94,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     failed(error) {
       log("info", "connection failed", { error });
       for (const { reject } of connecting.splice(0)) reject(error);
-      if (publisher.pending === 0 && registry.size === 0) link.feed({ on: "unused" });
+      if (!hasWork()) link.feed({ on: "unused" });
     },
     handBack() {
       for (const subscriber of registry.all()) subscriber.handBack();
@@ -107,7 +105,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     ended(error) {
       if (error !== undefined) log("error", "client ended", { error });
       const why = error ?? new HubError("closed", "the client is closed");
-      publisher.end(why);
+      publisher?.end(why);
       for (const subscriber of [...registry.all()]) subscriber.end(error);
       for (const { reject } of connecting.splice(0)) reject(why);
       clock.stop();
@@ -115,7 +113,9 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     },
     log: (message, error) => log("warn", message, { error }),
   });
-  const publisher = createPublisher(platform, clock, link, publisherOptions, checkDrained);
+  let publisher: Publisher | undefined;
+  /** Publishes that wait for the publisher, or for their validator. */
+  let unprepared = 0;
   const registry = createRegistry(clock, link, checkDrained);
 
   const parts: GroupParts = { platform, clock, link, registry, publish, log, metric };
@@ -129,11 +129,23 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     if (closing === undefined ? isOver() : isDrained === undefined) throw closedError();
     link.feed({ on: "start" });
     const checked = check?.(topic, payload);
-    if (checked instanceof Promise) {
-      // The caller may change the payload before the validator is done.
-      payload = JSON.parse(JSON.stringify(payload));
-      await checked;
+    // What waits for the publisher must not be overtaken.
+    if (publisher === undefined || checked instanceof Promise || unprepared > 0) {
+      // The caller may change the payload meanwhile. What JSON does not have, the publisher refuses.
+      unprepared++;
+      try {
+        payload = copyOf(payload);
+        const { createPublisher } = await platform.parts.publishing();
+        await checked;
+        publisher ??= createPublisher(platform, clock, link, publisherOptions, checkDrained);
+      } catch (error) {
+        unprepared--;
+        checkDrained();
+        throw error;
+      }
+      unprepared--;
     }
+    if (link.state.is === "closed") throw closedError();
     if (metric === undefined) return publisher.publish(topic, payload, opts);
     const since = clock.now();
     const receipt = await publisher.publish(topic, payload, opts);
@@ -141,8 +153,12 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     return receipt;
   }
 
+  function hasWork(): boolean {
+    return unprepared > 0 || registry.size > 0 || (publisher !== undefined && publisher.pending > 0);
+  }
+
   async function join(topic: string, group: string, create: () => Subscriber): Promise<Subscriber> {
-    // One that was unsubscribed may still have handlers that run.
+    // One that was unsubscribed may still have handlers that run. (Nothing is awaited between the check and the join.)
     const before = registry.get(topic, group);
     if (before?.isStopping === true) await before.closed;
     checkFree(topic, group);
@@ -164,7 +180,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   }
 
   function checkDrained(): void {
-    if (isDrained !== undefined && publisher.pending === 0 && registry.size === 0) isDrained();
+    if (!hasWork()) isDrained?.();
   }
 
   async function close(timeoutMs = CLOSE_TIMEOUT): Promise<void> {
@@ -181,7 +197,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     await Promise.race([drained, over]);
     isDrained = undefined;
     for (const subscriber of [...registry.all()]) subscriber.abandon();
-    publisher.end(new HubError("closed", "the client was closed before the hub had answered"));
+    publisher?.end(new HubError("closed", "the client was closed before the hub had answered"));
     link.feed({ on: "close" });
     await over;
   }
@@ -210,13 +226,31 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     },
     publish: (topic, payload, opts) => (isOver() ? Promise.reject(closedError()) : publish(topic, payload, opts)),
     async subscribe(topic, group, handle, opts) {
+      const { createHandled } = await platform.parts.members();
       opts.signal?.throwIfAborted();
       const subscription = await join(topic, group, () => createHandled(parts, topic, group, opts, check, handle));
       await subscription.opened;
       return subscription;
     },
-    consume: (topic, group, opts) =>
-      createIterator(parts, topic, group, opts, check, (create) => join(topic, group, create)),
+    consume(topic, group, opts) {
+      let loading: Promise<void> | undefined;
+      let iterator: AsyncIterator<Delivery, undefined> | undefined;
+      const load = async (): Promise<void> => {
+        const { createIterator } = await platform.parts.members();
+        iterator = createIterator(parts, topic, group, opts, check, (create) => join(topic, group, create));
+      };
+      const call = async (method: "next" | "return"): Promise<IteratorResult<Delivery, undefined>> => {
+        await (loading ??= load());
+        return iterator?.[method]?.() ?? { done: true, value: undefined };
+      };
+      return {
+        next: () => iterator?.next() ?? call("next"),
+        return: () => call("return"),
+        [Symbol.asyncIterator]() {
+          return this;
+        },
+      };
+    },
     watch(topic, handle, opts) {
       checkFree(topic, undefined);
       opts.signal?.throwIfAborted();
@@ -238,4 +272,13 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
       return (closing ??= close(timeoutMs));
     },
   };
+}
+
+/** What JSON cannot say stays as it is: the publisher refuses it. */
+function copyOf(payload: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(payload));
+  } catch {
+    return payload;
+  }
 }

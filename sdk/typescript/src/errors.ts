@@ -41,9 +41,9 @@ export type ErrorCode = HubCode | ClientCode | (string & {});
 /** What a {@link HubError} carries beside its code. */
 export interface ErrorDetails {
   /** The event that the error is about. After `unavailable` it may be stored or not, and it is safe to publish this id again. */
-  readonly id?: string;
+  readonly id?: string | undefined;
   /** After `rate_limited`: when to try again. */
-  readonly retryAfterMs?: number;
+  readonly retryAfterMs?: number | undefined;
   /** After `not_durable`: where the event is. */
   readonly receipt?: Receipt;
   readonly cause?: unknown;
@@ -51,16 +51,13 @@ export interface ErrorDetails {
 
 /** An error of the hub or of the connection. `String(error)` is `Error: code: message`; programs go by `code`. */
 export class HubError extends Error {
-  readonly code: ErrorCode;
+  declare readonly code: ErrorCode;
   declare readonly id?: string;
   declare readonly retryAfterMs?: number;
   declare readonly receipt?: Receipt;
 
-  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
-    super(`${code}: ${message}`, "cause" in details ? { cause: details.cause } : undefined);
-    this.code = code;
-    if (details.id !== undefined) this.id = details.id;
-    if (details.retryAfterMs !== undefined) this.retryAfterMs = details.retryAfterMs;
-    if (details.receipt !== undefined) this.receipt = details.receipt;
+  constructor(code: ErrorCode, message: string, { cause, ...details }: ErrorDetails = {}) {
+    super(`${code}: ${message}`, cause === undefined ? cause : { cause });
+    Object.assign(this, { code }, details);
   }
 }

@@ -1,5 +1,5 @@
 import { HubError } from "./errors.ts";
-import { type Durability, type EventRecord } from "./types.ts";
+import type { Durability, EventRecord } from "./types.ts";
 
 /** What the hub says of a delivery. */
 export interface DeliveryContext {
@@ -57,10 +57,7 @@ export type Incoming =
 export function refusalOf(answer: Partial<Refusal>): HubError | undefined {
   const { code, msg, id, retry_after_ms: retryAfterMs } = answer;
   if (code === undefined) return undefined;
-  return new HubError(code, msg ?? "", {
-    ...(id !== undefined && { id }),
-    ...(retryAfterMs !== undefined && { retryAfterMs }),
-  });
+  return new HubError(code, msg ?? "", { id, retryAfterMs });
 }
 
 /** The fields of a frame without its braces, so that others can be put before them. */

@@ -1,17 +1,22 @@
 // The entry for browsers, workers, Deno and Bun: they have the class WebSocket.
 import { HubClient } from "./client.ts";
-import { type TokenSource } from "./connection/token.ts";
-import { type ClientOptions } from "./options.ts";
-import { createPlatform } from "./platform.ts";
-import { type AnyTopics } from "./topics.ts";
+import type { TokenSource } from "./connection/token.ts";
+import type { ClientOptions } from "./options.ts";
+import { createPlatform, type Parts } from "./platform.ts";
+import type { AnyTopics } from "./topics.ts";
 
 export * from "./api.ts";
+
+const PARTS: Parts = {
+  members: () => import("./consume/members.ts"),
+  publishing: () => import("./publish/publisher.ts"),
+};
 
 /** A client of an event-hub. `Topics` names its topics and the types of their payloads. */
 export class PromClient<Topics extends object = AnyTopics> extends HubClient<Topics> {
   constructor(url: string, token?: TokenSource);
   constructor(options: ClientOptions<Topics>);
   constructor(target: string | ClientOptions<Topics>, token?: TokenSource) {
-    super(createPlatform((url) => new WebSocket(url)), target, token);
+    super(createPlatform((url) => new WebSocket(url), PARTS), target, token);
   }
 }

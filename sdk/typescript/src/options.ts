@@ -1,10 +1,10 @@
-import { type HubState } from "./state.ts";
-import { type TokenSource } from "./connection/token.ts";
-import { type PendingLimits } from "./publish/publisher.ts";
-import { type OpenSocket } from "./socket.ts";
-import { type Lagged } from "./consume/types.ts";
-import { type AnyTopics } from "./topics.ts";
-import { type Validators } from "./validate.ts";
+import type { HubState } from "./state.ts";
+import type { TokenSource } from "./connection/token.ts";
+import type { PendingLimits } from "./publish/publisher.ts";
+import type { OpenSocket } from "./socket.ts";
+import type { Lagged } from "./consume/types.ts";
+import type { AnyTopics } from "./topics.ts";
+import type { Validators } from "./validate.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
 

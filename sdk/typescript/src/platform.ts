@@ -1,4 +1,12 @@
-import { type OpenSocket } from "./socket.ts";
+import type * as Members from "./consume/members.ts";
+import type * as Publishing from "./publish/publisher.ts";
+import type { OpenSocket } from "./socket.ts";
+
+/** The parts of the client that not every page needs. A page loads them when it does. */
+export interface Parts {
+  members(): typeof Members | Promise<typeof Members>;
+  publishing(): typeof Publishing | Promise<typeof Publishing>;
+}
 
 /** What a page tells its client. */
 export type PageEvent = "wake" | "hidden" | "visible" | "suspend";
@@ -6,6 +14,7 @@ export type PageEvent = "wake" | "hidden" | "visible" | "suspend";
 /** All that the client needs of what it runs on. The tests bring a clock that they move by hand. */
 export interface Platform {
   openSocket: OpenSocket;
+  parts: Parts;
   /** Milliseconds of a clock that never goes back. */
   steady(): number;
   /** Milliseconds since 1970. */
@@ -21,9 +30,10 @@ export interface Platform {
 }
 
 /** Browsers, workers, Deno, Bun, and Node with a socket of its own. */
-export function createPlatform(openSocket: OpenSocket): Platform {
+export function createPlatform(openSocket: OpenSocket, parts: Parts): Platform {
   return {
     openSocket,
+    parts,
     steady: () => performance.now(),
     wall: () => Date.now(),
     setTimer: (run, ms) => setTimeout(run, ms),

@@ -1,4 +1,4 @@
-import { type EventRecord } from "./types.ts";
+import type { EventRecord } from "./types.ts";
 
 /** Topics by name with the types of their payloads, if nothing is said of them. */
 export type AnyTopics = Record<string, unknown>;

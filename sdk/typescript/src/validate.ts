@@ -1,6 +1,6 @@
 import { HubError } from "./errors.ts";
-import { type TopicOf } from "./topics.ts";
-import { type EventRecord } from "./types.ts";
+import type { TopicOf } from "./topics.ts";
+import type { EventRecord } from "./types.ts";
 
 /** What the client uses of a validator that follows Standard Schema (https://standardschema.dev): zod, valibot, arktype and others do. */
 export interface StandardSchema<Input = unknown, Output = Input> {

@@ -1,10 +1,10 @@
-import { type Clock } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 import { HubError } from "../errors.ts";
 import { type Answer, fieldsOf, type Incoming, refusalOf } from "../frames.ts";
-import { type Platform } from "../platform.ts";
-import { type WebSocketLike } from "../socket.ts";
-import { deadline, step } from "./machine.ts";
-import { type ConnectionEffect, type ConnectionInput, type ConnectionState } from "./state.ts";
+import type { PageEvent, Platform } from "../platform.ts";
+import type { WebSocketLike } from "../socket.ts";
+import { deadline, IDLE, step } from "./machine.ts";
+import type { ConnectionEffect, ConnectionInput, ConnectionState } from "./state.ts";
 import { lifetimeOf, type TokenSource } from "./token.ts";
 
 /** What the hub takes before it has looked at the token: 32 frames, none over 32 KiB. Some of that is left to itself. */
@@ -54,7 +54,7 @@ export interface Link {
 
 /** Drives the state machine: the socket, the token, and the answers of one connection after the other. */
 export function createLink(platform: Platform, clock: Clock, options: LinkOptions, events: LinkEvents): Link {
-  let state: ConnectionState = { is: "idle", fetch: 0 };
+  let state = IDLE;
   let socket: WebSocketLike | undefined;
   let token: string | undefined;
   let fetching: AbortController | undefined;
@@ -91,23 +91,20 @@ export function createLink(platform: Platform, clock: Clock, options: LinkOption
       state = result.state;
       for (const effect of result.effects) carryOut(effect);
       alarm.set(deadline(state, heard));
-      watchPage();
+      if (state.is === "idle" || state.is === "closed") {
+        unwatch?.();
+        unwatch = undefined;
+      } else {
+        unwatch ??= platform.watchPage(onPage);
+      }
       if (state !== before) events.state(state);
     }
     isStepping = false;
   }
 
-  function watchPage(): void {
-    const isInUse = state.is !== "idle" && state.is !== "closed";
-    if (isInUse && unwatch === undefined) {
-      unwatch = platform.watchPage((event) => {
-        if (event === "hidden" || event === "visible") events.hidden(event === "hidden");
-        if (event !== "hidden") feed({ on: event === "suspend" ? event : "wake" });
-      });
-    } else if (!isInUse) {
-      unwatch?.();
-      unwatch = undefined;
-    }
+  function onPage(event: PageEvent): void {
+    if (event === "hidden" || event === "visible") events.hidden(event === "hidden");
+    if (event !== "hidden") feed({ on: event === "suspend" ? event : "wake" });
   }
 
   function carryOut(effect: ConnectionEffect): void {
@@ -213,12 +210,7 @@ export function createLink(platform: Platform, clock: Clock, options: LinkOption
       if (error !== undefined) return feed({ on: "refused", error });
       features = answer.features ?? [];
       const { sub, exp } = answer;
-      feed({
-        on: "authenticated",
-        ...(sub !== undefined && { sub }),
-        ...(exp !== undefined && { exp }),
-        lifetimeMs: lifetimeOf(sent, exp, platform.wall()),
-      });
+      feed({ on: "authenticated", sub, exp, lifetimeMs: lifetimeOf(sent, exp, platform.wall()) });
     });
   }
 

@@ -1,102 +1,82 @@
-import { type HubError } from "../errors.ts";
+import type { HubError } from "../errors.ts";
 
-/** A connection: where it stands, and until when it may stay there. Times are in milliseconds since 1970. */
-export type ConnectionState =
-  | Idle
-  | FetchingToken
-  | Opening
-  | Authenticating
-  | Ready
-  | Waiting
-  | Closing
-  | Closed;
+/** A connection: where it stands. Times are in milliseconds since 1970. */
+export type ConnectionState = Idle | FetchingToken | Opening | Authenticating | Ready | Waiting | Closing | Closed;
 
-/** Nothing was asked of the client yet, or nothing any more. */
-export interface Idle {
-  readonly is: "idle";
-  /** The number of the last fetch of a token. */
+interface Common {
+  /** Until when it may stay there; then the machine wants to hear of the time. */
+  readonly until: number;
+  /** Failures in a row; they make the next wait longer. */
+  readonly tries: number;
+  /** When this attempt began; of a connection that is ready, since when it is. */
+  readonly began: number;
+  /** The number of the last fetch of a token: what comes of an earlier one is not used. */
   readonly fetch: number;
 }
 
-/** What all states between `start` and `ready` carry. */
-interface Trying {
-  /** Failures in a row; they make the next wait longer. */
-  readonly tries: number;
-  /** When this attempt began. */
-  readonly began: number;
-  readonly until: number;
+/** Nothing was asked of the client yet, or nothing any more. */
+export interface Idle extends Common {
+  readonly is: "idle";
+}
+
+interface Trying extends Common {
+  /** Why the token before this one was refused. A second refusal in a row waits. */
+  readonly refused: HubError | undefined;
 }
 
 /** A token is on its way. It comes before the socket, because the hub gives a socket 10 s to say who it is. */
 export interface FetchingToken extends Trying {
   readonly is: "token";
-  /** The number of the fetch: what comes of an earlier one is not used. */
-  readonly fetch: number;
-  /** Why the token before this one was refused. A second refusal in a row waits. */
-  readonly refused?: HubError;
 }
 
 export interface Opening extends Trying {
   readonly is: "opening";
-  readonly fetch: number;
-  readonly refused?: HubError;
 }
 
 /** AUTH is sent, and with it what should be carried out right behind it. */
 export interface Authenticating extends Trying {
   readonly is: "authenticating";
-  readonly fetch: number;
-  readonly refused?: HubError;
 }
 
-export interface Ready {
+export interface Ready extends Common {
   readonly is: "ready";
-  readonly since: number;
-  readonly tries: number;
-  /** The number of the last fetch of a token. */
-  readonly fetch: number;
   /** Whom the token speaks for. */
-  readonly sub?: string;
+  readonly sub: string | undefined;
   /** When the token ends, in seconds since 1970. */
-  readonly exp?: number;
+  readonly exp: number | undefined;
   /** When to get the next token; `Infinity` if it does not end, or is the only one there is. */
   readonly renewAt: number;
-  /** A token is on its way, until then at most. */
-  readonly fetching?: number;
+  /** A token is on its way. Then `renewAt` is when to give it up. */
+  readonly isRenewing: boolean;
   /** Renewals in a row that failed. */
   readonly failedRenewals: number;
   /** The hub says that the token has ended: nothing but settling is allowed until it is renewed. */
   readonly expired: boolean;
-  /** A PING is out; nothing heard until then means that the connection is dead. */
-  readonly probe?: Probe;
+  /** A PING is out. */
+  readonly probe: Probe | undefined;
 }
 
-/** Answered by whatever comes after the first `frames` frames. */
+/** Answered by whatever comes after the first `frames` frames; if nothing does until then, the connection is dead. */
 export interface Probe {
   readonly frames: number;
   readonly until: number;
 }
 
-export interface Waiting {
+/** `until` is `Infinity` while the page is frozen. */
+export interface Waiting extends Common {
   readonly is: "waiting";
-  readonly tries: number;
-  readonly began: number;
-  /** `Infinity` while the page is frozen. */
-  readonly until: number;
-  readonly fetch: number;
   readonly error: HubError;
 }
 
 /** The closing handshake. */
-export interface Closing {
+export interface Closing extends Common {
   readonly is: "closing";
-  readonly until: number;
 }
 
-export interface Closed {
+export interface Closed extends Common {
   readonly is: "closed";
   /** Why, if nobody asked for it. */
-  readonly error?: HubError;
+  readonly error: HubError | undefined;
 }
 
 /** What happens to a connection. */
@@ -105,7 +85,7 @@ export type ConnectionInput =
   | { readonly on: "token"; readonly fetch: number }
   | { readonly on: "token_failed"; readonly fetch: number; readonly error: HubError }
   | { readonly on: "opened" }
-  | { readonly on: "authenticated"; readonly sub?: string; readonly exp?: number; readonly lifetimeMs: number }
+  | { readonly on: "authenticated"; readonly sub: string | undefined; readonly exp: number | undefined; readonly lifetimeMs: number }
   /** The hub did not take the AUTH. */
   | { readonly on: "refused"; readonly error: HubError }
   | { readonly on: "expired"; readonly error: HubError }
@@ -122,21 +102,21 @@ export type ConnectionInput =
 
 /** What has to be done about it, in this order. */
 export type ConnectionEffect =
-  | { readonly do: "fetch"; readonly fetch: number; readonly refused?: HubError }
+  | { readonly do: "fetch"; readonly fetch: number; readonly refused: HubError | undefined }
   | { readonly do: "cancel_fetch" }
   | { readonly do: "open" }
   | { readonly do: "authenticate" }
   | { readonly do: "renew" }
   | { readonly do: "probe" }
-  /** The connection is up; `renewed`: it was before. */
-  | { readonly do: "up"; readonly renewed: boolean }
+  /** The connection is up, or its token is renewed. */
+  | { readonly do: "up" }
   /** Gives back what the hub has handed out, and says so to nobody here. */
   | { readonly do: "hand_back" }
   /** Closes the socket and forgets it. */
-  | { readonly do: "drop"; readonly error: HubError }
+  | { readonly do: "drop" }
   /** Begins the closing handshake. */
   | { readonly do: "hang_up" }
   /** An attempt has failed; another one follows. */
   | { readonly do: "failed"; readonly error: HubError }
   /** It is over for good. */
-  | { readonly do: "ended"; readonly error?: HubError };
+  | { readonly do: "ended"; readonly error: HubError | undefined };

@@ -1,4 +1,4 @@
-import { type HubError } from "../errors.ts";
+import type { HubError } from "../errors.ts";
 
 /** What a token function gets. */
 export interface TokenRequest {

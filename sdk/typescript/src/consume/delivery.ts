@@ -1,9 +1,9 @@
-import { type EventRecord, type Receipt } from "../types.ts";
-import { uuid5 } from "../uuid.ts";
-import { type PublishOptions } from "../publish/entry.ts";
+import type { EventRecord, Receipt } from "../types.ts";
+import { uuid5 } from "./uuid5.ts";
+import type { PublishOptions } from "../publish/entry.ts";
 import { epochOf, type Lease } from "./lease.ts";
-import { type Outcome } from "./outcome.ts";
-import { type Context, type Delivery } from "./types.ts";
+import type { Outcome } from "./settlement.ts";
+import type { Context, Delivery } from "./types.ts";
 
 /** The namespace of the ids that handlers' publishes get. */
 const DERIVED = "6c1f0a52-7d3e-5b9a-8f46-2e0d9c7b1a35";

@@ -1,10 +1,11 @@
 import { type Check, checkEvent } from "../validate.ts";
-import { type EventRecord } from "../types.ts";
+import type { EventRecord } from "../types.ts";
 import { createContext } from "./delivery.ts";
 import { createGroup, type GroupParts, type GroupSubscription } from "./group.ts";
-import { type Lease } from "./lease.ts";
-import { outcomeOf, Retry } from "./outcome.ts";
-import { type Context, type SubscribeOptions } from "./types.ts";
+import type { Lease } from "./lease.ts";
+import { Retry } from "./outcome.ts";
+import { outcomeOf } from "./settlement.ts";
+import type { Context, SubscribeOptions } from "./types.ts";
 
 const CONCURRENCY = 16;
 /** So that the next deliveries are here when handlers end, and other members of the group still get theirs. */

@@ -1,6 +1,6 @@
-import { type Clock } from "../clock.ts";
-import { type Link } from "../connection/link.ts";
-import { type HubError } from "../errors.ts";
+import type { Clock } from "../clock.ts";
+import type { Link } from "../connection/link.ts";
+import type { HubError } from "../errors.ts";
 import { fieldsOf, refusalOf } from "../frames.ts";
 import { type Lease, leaseLost, lose } from "./lease.ts";
 

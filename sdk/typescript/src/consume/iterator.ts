@@ -1,11 +1,11 @@
-import { type HubError } from "../errors.ts";
-import { type EventRecord } from "../types.ts";
+import type { HubError } from "../errors.ts";
+import type { EventRecord } from "../types.ts";
 import { type Check, checkEvent } from "../validate.ts";
 import { createDelivery } from "./delivery.ts";
 import { createGroup, type GroupParts, type GroupSubscription } from "./group.ts";
-import { type Lease } from "./lease.ts";
-import { outcomeOf } from "./outcome.ts";
-import { type Delivery, type GroupOptions } from "./types.ts";
+import type { Lease } from "./lease.ts";
+import { outcomeOf } from "./settlement.ts";
+import type { Delivery, GroupOptions } from "./types.ts";
 
 const MAX_IN_FLIGHT = 64;
 
@@ -22,7 +22,7 @@ export function createIterator(
   options: GroupOptions,
   check: Check | undefined,
   begin: (create: () => GroupSubscription) => Promise<unknown>,
-): AsyncIterableIterator<Delivery, undefined> {
+): AsyncIterator<Delivery, undefined> {
   const done = { done: true, value: undefined } as const;
   const pulls: Pull[] = [];
   const unsettled = new Set<Lease>();
@@ -96,9 +96,6 @@ export function createIterator(
       finish(undefined);
       await stopped;
       return done;
-    },
-    [Symbol.asyncIterator]() {
-      return this;
     },
   };
 }

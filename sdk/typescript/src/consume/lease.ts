@@ -1,7 +1,7 @@
 import { HubError } from "../errors.ts";
-import { type DeliveryContext } from "../frames.ts";
-import { type EventRecord } from "../types.ts";
-import { type Outcome } from "./outcome.ts";
+import type { DeliveryContext } from "../frames.ts";
+import type { EventRecord } from "../types.ts";
+import type { Outcome } from "./settlement.ts";
 
 /** An event in the hands of this client. */
 export interface Lease {

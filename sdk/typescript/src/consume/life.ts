@@ -1,4 +1,4 @@
-import { type HubError } from "../errors.ts";
+import type { HubError } from "../errors.ts";
 
 /** The two promises of a subscription: that the hub has accepted it, and that it is over. */
 export interface Life {

@@ -1,4 +1,4 @@
-import { type Clock } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 
 /** An id is remembered for so long, at least, unless very many follow it. */
 const KEEP = 60_000;

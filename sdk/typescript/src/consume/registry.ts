@@ -1,8 +1,8 @@
-import { type Clock } from "../clock.ts";
-import { type Link } from "../connection/link.ts";
-import { type HubError } from "../errors.ts";
+import type { Clock } from "../clock.ts";
+import type { Link } from "../connection/link.ts";
+import type { HubError } from "../errors.ts";
 import { type Answer, type Incoming, refusalOf } from "../frames.ts";
-import { type Subscription } from "./types.ts";
+import type { Subscription } from "./types.ts";
 
 /** SUBSCRIBEs that are not answered: the hub charges each, and refuses a flood of them. */
 const UNANSWERED = 256;

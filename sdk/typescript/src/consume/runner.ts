@@ -1,4 +1,4 @@
-import { type Lease } from "./lease.ts";
+import type { Lease } from "./lease.ts";
 
 /** Starts deliveries, at most so many at once, and those of a key one after the other. */
 export interface Runner {

@@ -1,9 +1,9 @@
-import { type Clock } from "../clock.ts";
-import { type Link } from "../connection/link.ts";
+import type { Clock } from "../clock.ts";
+import type { Link } from "../connection/link.ts";
 import { fieldsOf, refusalOf } from "../frames.ts";
-import { type Platform } from "../platform.ts";
-import { type Lease } from "./lease.ts";
-import { type Outcome } from "./outcome.ts";
+import type { Platform } from "../platform.ts";
+import type { Lease } from "./lease.ts";
+import type { Outcome } from "./settlement.ts";
 
 /** What the hub takes in one frame is more; this is a frame that it still takes before the token is accepted. */
 const IDS_PER_FRAME = 200;

@@ -1,7 +1,7 @@
-import { type PublishOptions } from "../publish/entry.ts";
-import { type HubError } from "../errors.ts";
-import { type AnyTopics, type PayloadOf, type TopicOf, type Untyped } from "../topics.ts";
-import { type EventRecord, type Receipt } from "../types.ts";
+import type { PublishOptions } from "../publish/entry.ts";
+import type { HubError } from "../errors.ts";
+import type { AnyTopics, PayloadOf, TopicOf, Untyped } from "../topics.ts";
+import type { EventRecord, Receipt } from "../types.ts";
 
 /** The publishes of a client, of a handler, or of a test. */
 export interface Publish<Topics extends object = AnyTopics> {

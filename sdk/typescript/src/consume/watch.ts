@@ -1,10 +1,10 @@
 import { HubError } from "../errors.ts";
 import { fieldsOf } from "../frames.ts";
-import { type EventRecord } from "../types.ts";
-import { type GroupParts } from "./group.ts";
+import type { EventRecord } from "../types.ts";
+import type { GroupParts } from "./group.ts";
 import { createLife } from "./life.ts";
-import { type Subscriber } from "./registry.ts";
-import { type WatchOptions } from "./types.ts";
+import type { Subscriber } from "./registry.ts";
+import type { WatchOptions } from "./types.ts";
 import { wireOptions } from "./wire.ts";
 
 export type WatchParts = Pick<GroupParts, "link" | "registry" | "log"> & {

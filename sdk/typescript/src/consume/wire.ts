@@ -1,4 +1,4 @@
-import { type GroupOptions } from "./types.ts";
+import type { GroupOptions } from "./types.ts";
 
 /** The options that both kinds of subscriptions have, as the hub wants them. */
 export function wireOptions(options: Pick<GroupOptions, "from" | "topics" | "filter" | "ordering" | "coalesce" | "maxAttempts">): Record<string, unknown> {

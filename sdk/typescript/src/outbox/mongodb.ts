@@ -18,8 +18,8 @@ export interface MongoSession {
 }
 
 /** What is needed of a `Db`: the database with the service's data, or another one of the same servers. */
-export interface MongoDatabase {
-  collection(name: string): { insertOne(document: object, options: { session: object }): Promise<unknown> };
+export interface MongoDatabase<Session extends MongoSession = MongoSession> {
+  collection(name: string): { insertOne(document: object, options: { session: Session }): Promise<unknown> };
 }
 
 /** The document of a row, as docs/outbox.md describes it. */
@@ -42,17 +42,20 @@ export interface MongoOutboxOptions extends RowLimits {
 }
 
 /** An outbox on MongoDB. */
-export interface MongoOutbox {
+export interface MongoOutbox<Session extends MongoSession = MongoSession> {
   /**
    * Writes a row in the session's transaction: it is published if that is committed, and gone if not. Answers the id that the event will have.
    *
    * @throws HubError `bad_request`, `too_large` or `forbidden` for a row that no hub would publish; nothing is written then.
    */
-  add(session: MongoSession, row: OutboxRow): Promise<string>;
+  add(session: Session, row: OutboxRow): Promise<string>;
 }
 
 /** An outbox whose rows a drainer publishes: a hub with `MONGO_URL`, an `[[outbox]]`, or `event-hub outbox drain`. */
-export function mongoOutbox(database: MongoDatabase, { collection = "outbox", ...limits }: MongoOutboxOptions = {}): MongoOutbox {
+export function mongoOutbox<Session extends MongoSession>(
+  database: MongoDatabase<Session>,
+  { collection = "outbox", ...limits }: MongoOutboxOptions = {},
+): MongoOutbox<Session> {
   return {
     async add(session, row) {
       if (!session.inTransaction()) {

@@ -1,5 +1,5 @@
 import { HubError } from "../errors.ts";
-import { type Durability, type EventOptions, type Receipt } from "../types.ts";
+import type { Durability, EventOptions, Receipt } from "../types.ts";
 
 /** The options of a publish. */
 export interface PublishOptions extends EventOptions {

@@ -1,8 +1,8 @@
-import { type Clock } from "../clock.ts";
-import { type Link } from "../connection/link.ts";
+import type { Clock } from "../clock.ts";
+import type { Link } from "../connection/link.ts";
 import { HubError } from "../errors.ts";
-import { type Platform } from "../platform.ts";
-import { type Receipt } from "../types.ts";
+import type { Platform } from "../platform.ts";
+import type { Receipt } from "../types.ts";
 import { uuid7 } from "../uuid.ts";
 import { checkDurability, type Entry, type PublishOptions, textOf } from "./entry.ts";
 import { createSender } from "./sender.ts";

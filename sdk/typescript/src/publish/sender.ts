@@ -1,10 +1,10 @@
-import { type Clock } from "../clock.ts";
-import { type Link } from "../connection/link.ts";
+import type { Clock } from "../clock.ts";
+import type { Link } from "../connection/link.ts";
 import { HubError } from "../errors.ts";
 import { type Answer, type PublishResult, refusalOf } from "../frames.ts";
-import { type Platform } from "../platform.ts";
-import { type Receipt } from "../types.ts";
-import { type Entry } from "./entry.ts";
+import type { Platform } from "../platform.ts";
+import type { Receipt } from "../types.ts";
+import type { Entry } from "./entry.ts";
 
 const BATCH_EVENTS = 256;
 const BATCH_CHARS = 256 << 10;

@@ -5,10 +5,10 @@
  */
 
 import { createContext, createElement, type ReactElement, type ReactNode, useContext, useMemo, useSyncExternalStore } from "react";
-import { type HubClient } from "../client.ts";
-import { type Filter, type From } from "../consume/types.ts";
-import { type HubState } from "../state.ts";
-import { type EventRecord } from "../types.ts";
+import type { HubClient } from "../client.ts";
+import type { Filter, From } from "../consume/types.ts";
+import type { HubState } from "../state.ts";
+import type { EventRecord } from "../types.ts";
 import { type Collector, createStore, type Status, type Store, storesOf } from "./store.ts";
 
 export { type Status } from "./store.ts";

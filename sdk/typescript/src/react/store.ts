@@ -1,9 +1,9 @@
 // What components read: one subscription for all of them that ask for the same, kept for a moment after the last one is gone.
 
-import { type HubClient } from "../client.ts";
-import { type Subscription, type WatchOptions } from "../consume/types.ts";
-import { type HubError } from "../errors.ts";
-import { type EventRecord } from "../types.ts";
+import type { HubClient } from "../client.ts";
+import type { Subscription, WatchOptions } from "../consume/types.ts";
+import type { HubError } from "../errors.ts";
+import type { EventRecord } from "../types.ts";
 
 /** How long a subscription stays without a component: pages that change, and StrictMode, mount again at once. */
 const LINGER_MS = 1_000;

@@ -16,18 +16,18 @@ const skip = server === undefined ? "EVENT_HUB_TEST_POSTGRES is not set; `cargo 
 /** A database of the test's own with the table, and a hub that drains it. */
 async function shop(t: TestContext): Promise<{ pool: pg.Pool; hub: Hub }> {
   const name = `sdk_${randomUUID().replaceAll("-", "")}`;
+  const program = process.env["EVENT_HUB_BIN"];
+  assert.ok(program, "EVENT_HUB_BIN is not set; `cargo xtask sdk` does that, or set it to a built event-hub");
+  const url = new URL(server ?? "");
+  url.pathname = `/${name}`;
+  const pool = new pg.Pool({ connectionString: url.href });
+  // The database stays: the server goes when the tests have run, and until then the hub uses it.
+  t.after(() => pool.end());
   const admin = new pg.Client({ connectionString: server });
   await admin.connect();
   await admin.query(`CREATE DATABASE ${name}`);
-  const url = new URL(server ?? "");
-  url.pathname = `/${name}`;
-  await promisify(execFile)(process.env["EVENT_HUB_BIN"] ?? "", ["outbox", "init", "--apply", "--db", url.href]);
-  const pool = new pg.Pool({ connectionString: url.href });
-  t.after(async () => {
-    await pool.end();
-    await admin.query(`DROP DATABASE ${name} WITH (FORCE)`);
-    await admin.end();
-  });
+  await admin.end();
+  await promisify(execFile)(program, ["outbox", "init", "--apply", "--db", url.href]);
   const hub = await Hub.start(t, `[[outbox]]\nname = "shop"\nurl = "${url.href}"\n`);
   return { pool, hub };
 }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { HubClient } from "../../src/client.ts";
-import { type ClientOptions } from "../../src/options.ts";
-import { type AnyTopics } from "../../src/topics.ts";
-import { type HubState } from "../../src/state.ts";
+import type { ClientOptions } from "../../src/options.ts";
+import type { AnyTopics } from "../../src/topics.ts";
+import type { HubState } from "../../src/state.ts";
 import { ManualPlatform, settle } from "./clock.ts";
 import { FakeServer, type FakeSocket } from "./server.ts";
 

@@ -1,5 +1,7 @@
-import { type PageEvent, type Platform } from "../../src/platform.ts";
-import { type OpenSocket } from "../../src/socket.ts";
+import * as members from "../../src/consume/members.ts";
+import * as publishing from "../../src/publish/publisher.ts";
+import type { PageEvent, Parts, Platform } from "../../src/platform.ts";
+import type { OpenSocket } from "../../src/socket.ts";
 
 interface Timer {
   readonly at: number;
@@ -22,6 +24,7 @@ export class ManualPlatform implements Platform {
   /** What the jitter draws. */
   luck = 0.5;
   openSocket: OpenSocket;
+  parts: Parts = { members: () => members, publishing: () => publishing };
 
   constructor(openSocket: OpenSocket) {
     this.openSocket = openSocket;

@@ -1,7 +1,7 @@
 // Events of a real hub as the texts of its frames: reading them as JSON would round their numbers.
 
 import { WebSocket } from "ws";
-import { type Hub } from "./hub.ts";
+import type { Hub } from "./hub.ts";
 
 /** The first events of a pattern, as they come. */
 export async function drained(hub: Hub, pattern: string, count: number): Promise<string[]> {

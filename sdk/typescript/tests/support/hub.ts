@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, connect, type AddressInfo, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type TestContext } from "node:test";
+import type { TestContext } from "node:test";
 
 /** The program under test. */
 const PROGRAM = process.env["EVENT_HUB_BIN"];

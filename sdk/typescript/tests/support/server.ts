@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type OpenSocket, type WebSocketLike } from "../../src/socket.ts";
+import type { OpenSocket, WebSocketLike } from "../../src/socket.ts";
 import { settle } from "./clock.ts";
 
 /** A frame, either way. */

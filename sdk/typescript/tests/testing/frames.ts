@@ -1,7 +1,7 @@
 // A connection to a hub in memory that is driven by frames.
 
 import assert from "node:assert/strict";
-import { type MemoryHub, type MemorySocket, type TokenClaims } from "../../src/testing/index.ts";
+import type { MemoryHub, MemorySocket, TokenClaims } from "../../src/testing/index.ts";
 
 /** What tests look at in a frame. */
 export interface Frame {

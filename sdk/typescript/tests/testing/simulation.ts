@@ -1,8 +1,10 @@
 // Clients and a hub in one time that stands still until the simulation moves it: a run is the same every time for the same seed.
 
 import { HubClient } from "../../src/client.ts";
-import { type ClientOptions } from "../../src/options.ts";
-import { type Platform } from "../../src/platform.ts";
+import type { ClientOptions } from "../../src/options.ts";
+import type { Platform } from "../../src/platform.ts";
+import * as members from "../../src/consume/members.ts";
+import * as publishing from "../../src/publish/publisher.ts";
 import { MemoryHub, type MemoryHubOptions, type TokenClaims } from "../../src/testing/index.ts";
 
 /** Numbers that look random: mulberry32. */
@@ -76,6 +78,7 @@ export class Simulation {
   private platform(): Platform {
     return {
       openSocket: this.hub.webSocket,
+      parts: { members: () => members, publishing: () => publishing },
       steady: () => this.hub.now,
       wall: () => this.hub.now,
       setTimer: (run, ms) => this.setTimer(run, ms),

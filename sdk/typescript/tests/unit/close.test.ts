@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type HubError } from "../../src/errors.ts";
+import type { HubError } from "../../src/errors.ts";
 import { deferred, setUp, setUpConnected, stateOf, inState } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 import { eventFrame, type FakeSocket, uuid } from "../support/server.ts";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Context } from "../../src/consume/types.ts";
-import { type HubError } from "../../src/errors.ts";
+import type { Context } from "../../src/consume/types.ts";
+import type { HubError } from "../../src/errors.ts";
 import { Retry, Return } from "../../src/consume/outcome.ts";
-import { type SubscribeOptions, type Subscription } from "../../src/consume/types.ts";
-import { type EventRecord } from "../../src/types.ts";
-import { uuid5 } from "../../src/uuid.ts";
+import type { SubscribeOptions, Subscription } from "../../src/consume/types.ts";
+import type { EventRecord } from "../../src/types.ts";
+import { uuid5 } from "../../src/consume/uuid5.ts";
 import { deferred, setUpConnected, stateOf, type Setup } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 import { eventFrame, type FakeSocket, type Frame, uuid } from "../support/server.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type HubError } from "../../src/errors.ts";
+import type { HubError } from "../../src/errors.ts";
 import { setUp, setUpConnected, stateOf } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 import { type FakeSocket, type Frame, uuid } from "../support/server.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Context, type SubscribeOptions } from "../../src/consume/types.ts";
-import { type EventRecord } from "../../src/types.ts";
+import type { Context, SubscribeOptions } from "../../src/consume/types.ts";
+import type { EventRecord } from "../../src/types.ts";
 import { deferred, setUp, setUpConnected, type Setup, inState } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 import { eventFrame, type FakeSocket, type Frame, uuid } from "../support/server.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type HubError } from "../../src/errors.ts";
-import { type TokenRequest } from "../../src/connection/token.ts";
+import type { HubError } from "../../src/errors.ts";
+import type { TokenRequest } from "../../src/connection/token.ts";
 import { deferred, setUp, setUpConnected, inState } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 import { eventFrame, uuid } from "../support/server.ts";

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
-import { uuid4, uuid5, uuid7 } from "../../src/uuid.ts";
+import { uuid5 } from "../../src/consume/uuid5.ts";
+import { uuid4, uuid7 } from "../../src/uuid.ts";
 
 test("version 7 has the time in front, and never comes twice", () => {
   const time = Date.UTC(2026, 10, 19);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type StandardSchema } from "../../src/validate.ts";
+import type { StandardSchema } from "../../src/validate.ts";
 import { setUpConnected } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 import { eventFrame, uuid } from "../support/server.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Lagged } from "../../src/consume/types.ts";
+import type { Lagged } from "../../src/consume/types.ts";
 import { setUpConnected } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 import { eventFrame, uuid } from "../support/server.ts";

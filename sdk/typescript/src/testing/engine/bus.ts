@@ -6,7 +6,7 @@ import { type NewEvent, checkNewEvent } from "../../rules/new-event.ts";
 import { Group } from "./group.ts";
 import { IdGenerator } from "../../rules/ids.ts";
 import { letterOf } from "./letters.ts";
-import { type HubLimits } from "./hub-limits.ts";
+import type { HubLimits } from "./hub-limits.ts";
 import { MAX_DELAY_MS, MAX_IN_FLIGHT } from "../../rules/limits.ts";
 import { type Position, type Receipt, TopicLog } from "./log.ts";
 import { type Delivery, Member } from "./member.ts";

@@ -1,9 +1,9 @@
 // One connection: who is at its other end, what it may do, and its subscriptions.
 
-import { type Identity } from "../auth/token.ts";
+import type { Identity } from "../auth/token.ts";
 import type { Policy } from "../auth/policy.ts";
 import type { NewEvent } from "../../rules/new-event.ts";
-import { type Member } from "../engine/member.ts";
+import type { Member } from "../engine/member.ts";
 import { Refusal, badRequest, bytesOf, refusalOf, shown } from "../../rules/refusal.ts";
 import { authenticated, ended, errorFields, failed, ok, receiptFields } from "./answer.ts";
 import type { Host } from "./host.ts";
