@@ -124,8 +124,16 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     return closing !== undefined || link.state.is === "closed";
   }
 
-  async function publish(topic: string, payload: unknown, opts: PublishOptions): Promise<Receipt> {
+  function publish(topic: string, payload: unknown, opts: PublishOptions): Promise<Receipt> {
+    const isSimple = unprepared === 0 && check === undefined && metric === undefined;
     // Handlers that run may publish until they end, also while the client closes.
+    if (publisher !== undefined && isSimple && closing === undefined && link.state.is !== "idle" && link.state.is !== "closed") {
+      return publisher.publish(topic, payload, opts);
+    }
+    return prepare(topic, payload, opts);
+  }
+
+  async function prepare(topic: string, payload: unknown, opts: PublishOptions): Promise<Receipt> {
     if (closing === undefined ? isOver() : isDrained === undefined) throw closedError();
     link.feed({ on: "start" });
     const checked = check?.(topic, payload);

@@ -11,7 +11,7 @@ import { createHeld } from "./held.ts";
 import { epochOf, type Lease, lose } from "./lease.ts";
 import { createLife } from "./life.ts";
 import { ACK, type Outcome } from "./settlement.ts";
-import { createRecent } from "./recent.ts";
+import { createRecent, REMEMBERED_AT_MOST } from "./recent.ts";
 import type { Registry, Subscriber } from "./registry.ts";
 import { createRunner } from "./runner.ts";
 import { createSettler } from "./settler.ts";
@@ -68,6 +68,9 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   /** On this connection: whether a SUBSCRIBE was sent, and whether the hub has accepted it. */
   let isAsked = false;
   let isLive = false;
+  /** When it was subscribed anew, if it was. */
+  let resumedAt = -Infinity;
+  let wasLive = false;
   let isPaused = false;
   let isStopping = false;
   let isEnded = false;
@@ -139,7 +142,9 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       before.onSettled = undefined;
     }
     held.add(lease);
-    if (recent.has(recentKey(event), epochOf(ctx))) return settle(lease, ACK);
+    // Over one connection an event comes again under a higher attempt only. A hub that was restarted counts anew.
+    const mayBeOld = ctx.attempt > 1 || now - resumedAt < REMEMBERED_AT_MOST;
+    if (mayBeOld && recent.has(recentKey(event), epochOf(ctx))) return settle(lease, ACK);
     // It has come back: what was said of it has arrived.
     lease.onSettled?.(true);
     lease.onSettled = undefined;
@@ -302,16 +307,16 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       settler.flush();
     },
     subscribed(answer: Answer) {
-      isLive = true;
+      if (wasLive) resumedAt = clock.now();
+      isLive = wasLive = true;
       held.adopt(answer.held ?? []);
       life.accepted();
       checkDrained();
     },
     down() {
       // An attempt that failed is not the loss that the grace is counted from.
-      const wasLive = isLive;
+      if (isLive) held.orphan();
       isAsked = isLive = false;
-      if (wasLive) held.orphan();
       checkDrained();
     },
     deliver(frame: Exclude<Incoming, Answer>) {

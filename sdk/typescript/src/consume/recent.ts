@@ -4,6 +4,9 @@ import type { Clock } from "../clock.ts";
 const KEEP = 60_000;
 const MOST = 65_536;
 
+/** Nothing is remembered for longer. */
+export const REMEMBERED_AT_MOST = 2 * KEEP;
+
 /** Ids that were handled a short while ago, and under which epoch. */
 export interface Recent {
   add(id: string, epoch: number): void;

@@ -1,11 +1,12 @@
-import { format, variant } from "../uuid.ts";
-
 /** A UUID of version 5 (RFC 9562): the same for the same name. */
 export function uuid5(namespace: string, name: string): string {
   const space = namespace.replace(/-/g, "").replace(/../g, (pair) => String.fromCharCode(parseInt(pair, 16)));
   const utf8 = Array.from(new TextEncoder().encode(name), (byte) => String.fromCharCode(byte)).join("");
   const hash = sha1(Array.from(space + utf8, (char) => char.charCodeAt(0)));
-  return format(hash.slice(0, 12) + "5" + hash.slice(13, 16) + variant(hash, 16) + hash.slice(17, 32));
+  // The digit that says which kind of UUID it is keeps two bits of the hash.
+  const variant = ((parseInt(hash.charAt(16), 16) & 3) | 8).toString(16);
+  const [a, b, c, d, e] = [hash.slice(0, 8), hash.slice(8, 12), hash.slice(13, 16), hash.slice(17, 20), hash.slice(20, 32)];
+  return `${a}-${b}-5${c}-${variant}${d}-${e}`;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { HubError } from "../errors.ts";
-import type { Durability, EventOptions, Receipt } from "../types.ts";
+import type { EventOptions, Receipt } from "../types.ts";
 
 /** The options of a publish. */
 export interface PublishOptions extends EventOptions {
@@ -18,45 +18,73 @@ export interface PublishOptions extends EventOptions {
 }
 
 /** A publish that is not settled yet. */
-export interface Entry {
-  /** Rises from publish to publish. */
-  readonly number: number;
-  readonly id: string;
-  /** The fields of the event as they are sent, each time the same: what the caller does to the payload later changes nothing. */
-  readonly text: string;
-  readonly topic: string;
-  /** Under `order: "key"`: the topic and the key. */
-  readonly chain: string | undefined;
-  readonly deadline: number;
+export class Entry {
   /** Sent in a frame of its own, because a batch with it was refused. */
-  isAlone: boolean;
+  isAlone = false;
   /** Counted in what is pending; the others wait for room. */
-  isAdmitted: boolean;
-  isSettled: boolean;
-  settle(result: Receipt | HubError): void;
+  isAdmitted = false;
+  isSettled = false;
+  /** Of `signal`: gives up. */
+  onAbort: (() => void) | undefined;
+
+  constructor(
+    /** Rises from publish to publish. */
+    readonly number: number,
+    readonly id: string,
+    readonly topic: string,
+    /** The fields of the event as they are sent, each time the same: what the caller does to the payload later changes nothing. */
+    readonly text: string,
+    /** Under `order: "key"`: the topic and the key. */
+    readonly chain: string | undefined,
+    readonly deadline: number,
+    readonly options: PublishOptions,
+    readonly resolve: (receipt: Receipt) => void,
+    readonly reject: (error: unknown) => void,
+    /** Told when it is over, before anybody else. */
+    readonly finish: (entry: Entry) => void,
+  ) {}
+
+  settle(result: Receipt | HubError): void {
+    if (this.isSettled) return;
+    const { signal, require } = this.options;
+    if (this.onAbort !== undefined) signal?.removeEventListener("abort", this.onAbort);
+    this.finish(this);
+    const checked = result instanceof HubError || require === undefined ? result : checkDurability(result);
+    if (checked instanceof HubError) this.reject(checked);
+    else this.resolve(checked);
+  }
 }
+
+/** Most publishes have the topic of the one before. */
+let lastTopic = "";
+let lastTopicText = '""';
 
 /** The text of an event in a PUBLISH, without braces. Throws if there is something that JSON does not have. */
 export function textOf(topic: string, payload: unknown, id: string, options: EventOptions): string {
-  const { ts, key, sid, headers, caused_by, tags } = options;
-  const opts = JSON.stringify({ id, ts, key, sid, headers, caused_by, tags });
   let text: string | undefined;
   try {
     // Of a function or of `undefined` this is undefined, whatever its type says.
-    text = JSON.stringify(payload);
+    text = JSON.stringify(payload) as string | undefined;
   } catch (cause) {
     throw new HubError("bad_request", `the payload cannot be written as JSON: ${String(cause)}`, { id, cause });
   }
   if (text === undefined) {
     throw new HubError("bad_request", `a payload of type ${typeof payload}; JSON is allowed, null to delete a key`, { id });
   }
-  return `"topic":${JSON.stringify(topic)},"payload":${text},"opts":${opts}`;
+  if (topic !== lastTopic) {
+    lastTopic = topic;
+    lastTopicText = JSON.stringify(topic);
+  }
+  const { ts, key, sid, headers, caused_by, tags } = options;
+  const isPlain = (options.id ?? ts ?? key ?? sid ?? headers ?? caused_by ?? tags) === undefined;
+  const opts = isPlain ? `{"id":"${id}"}` : JSON.stringify({ id, ts, key, sid, headers, caused_by, tags });
+  return `"topic":${lastTopicText},"payload":${text},"opts":${opts}`;
 }
 
-/** What `require` makes of a receipt. */
-export function checkDurability(receipt: Receipt, required: "fsync" | undefined): Receipt | HubError {
-  const safe: readonly Durability[] = ["fsync", "majority"];
-  if (required === undefined || safe.includes(receipt.durable)) return receipt;
-  const text = `event ${receipt.id} is stored with durability "${receipt.durable}", which a power loss may undo`;
-  return new HubError("not_durable", text, { id: receipt.id, receipt });
+/** What `require: "fsync"` makes of a receipt. */
+function checkDurability(receipt: Receipt): Receipt | HubError {
+  const { id, durable } = receipt;
+  if (durable === "fsync" || durable === "majority") return receipt;
+  const text = `event ${id} is stored with durability "${durable}", which a power loss may undo`;
+  return new HubError("not_durable", text, { id, receipt });
 }

@@ -4,7 +4,7 @@ import { HubError } from "../errors.ts";
 import type { Platform } from "../platform.ts";
 import type { Receipt } from "../types.ts";
 import { uuid7 } from "../uuid.ts";
-import { checkDurability, type Entry, type PublishOptions, textOf } from "./entry.ts";
+import { Entry, type PublishOptions, textOf } from "./entry.ts";
 import { createSender } from "./sender.ts";
 
 export interface PendingLimits {
@@ -68,30 +68,16 @@ export function createPublisher(
         const message = `${count} publishes with ${chars} bytes wait for answers; at most ${mostEvents} with ${mostChars} bytes may`;
         throw new HubError("queue_full", message, { id });
       }
-      const onAbort = (): void => {
-        finish(entry);
-        reject(signal?.reason as Error);
-      };
-      const entry: Entry = {
-        number: ++numbers,
-        id,
-        topic,
-        text,
-        chain: opts.order === "key" ? `${topic}\0${opts.key ?? ""}` : undefined,
-        deadline: clock.now() + options.timeoutMs,
-        isAlone: false,
-        isAdmitted: false,
-        isSettled: false,
-        settle(result) {
-          if (entry.isSettled) return;
-          signal?.removeEventListener("abort", onAbort);
+      const chain = opts.order === "key" ? `${topic}\0${opts.key ?? ""}` : undefined;
+      const deadline = clock.now() + options.timeoutMs;
+      const entry = new Entry(++numbers, id, topic, text, chain, deadline, opts, resolve, reject, finish);
+      if (signal !== undefined) {
+        entry.onAbort = () => {
           finish(entry);
-          const checked = result instanceof HubError ? result : checkDurability(result, opts.require);
-          if (checked instanceof HubError) reject(checked);
-          else resolve(checked);
-        },
-      };
-      signal?.addEventListener("abort", onAbort, { once: true });
+          reject(signal.reason as Error);
+        };
+        signal.addEventListener("abort", entry.onAbort, { once: true });
+      }
       unsettled.push(entry);
       if (unsettled.length - oldest === 1) timeouts.set(entry.deadline);
       if (isAdmitted) admit(entry);
@@ -109,7 +95,7 @@ export function createPublisher(
   function finish(entry: Entry): void {
     entry.isSettled = true;
     while (unsettled[oldest]?.isSettled === true) oldest++;
-    if (oldest === unsettled.length || oldest > 4096) {
+    if (oldest === unsettled.length || oldest > 512) {
       unsettled = unsettled.slice(oldest);
       oldest = 0;
     }

@@ -27,6 +27,8 @@ export interface Sender {
 /** A PUBLISH: in the making first, then on its way. */
 interface Batch {
   readonly entries: Entry[];
+  /** Of its events, with braces around each but the first and the last. */
+  text: string;
   chars: number;
   /** Refused as a whole from the first event on that is refused, so that nothing overtakes it. */
   readonly isOrdered: boolean;
@@ -96,8 +98,9 @@ export function createSender(platform: Platform, clock: Clock, link: Link): Send
           continue;
         }
       }
-      const into = batch !== undefined && !entry.isAlone ? batch : { entries: [], chars: 0, isOrdered };
+      const into = batch !== undefined && !entry.isAlone ? batch : { entries: [], text: "", chars: 0, isOrdered };
       if (entry.chain !== undefined && !chains.has(entry.chain)) chains.set(entry.chain, { batch: into, behind: [] });
+      into.text += into.entries.length === 0 ? entry.text : `},{${entry.text}`;
       into.entries.push(entry);
       into.chars += length;
       sentEvents++;
@@ -114,10 +117,11 @@ export function createSender(platform: Platform, clock: Clock, link: Link): Send
 
   function send(batch: Batch): void {
     onTheWay.add(batch);
-    const [first] = batch.entries;
-    const texts = batch.entries.map((entry) => `{${entry.text}}`);
-    const ordered = batch.isOrdered && link.has("ordered") ? '"ordered":true,' : "";
-    const fields = texts.length === 1 ? first?.text : `${ordered}"events":[${texts.join(",")}]`;
+    const { text, entries, isOrdered } = batch;
+    // It is sent once.
+    batch.text = "";
+    const ordered = isOrdered && link.has("ordered") ? '"ordered":true,' : "";
+    const fields = entries.length === 1 ? text : `${ordered}"events":[{${text}}]`;
     link.ask(`"op":"PUBLISH",${fields}`, (answer) => answered(batch, answer));
   }
 
@@ -135,11 +139,13 @@ export function createSender(platform: Platform, clock: Clock, link: Link): Send
     } else {
       again = judge(batch, answer.results ?? [answer]);
     }
-    for (const { chain: name } of entries) {
-      const chain = name === undefined ? undefined : chains.get(name);
-      if (name === undefined || chain?.batch !== batch) continue;
-      chains.delete(name);
-      again = again.concat(chain.behind);
+    if (batch.isOrdered) {
+      for (const { chain: name = "" } of entries) {
+        const chain = chains.get(name);
+        if (chain?.batch !== batch) continue;
+        chains.delete(name);
+        again = again.concat(chain.behind);
+      }
     }
     requeue(again);
     flushSoon();
@@ -150,11 +156,11 @@ export function createSender(platform: Platform, clock: Clock, link: Link): Send
     let isBehindRefused = false;
     const again = batch.entries.filter((entry, index) => {
       const result = results[index] ?? { code: "internal", msg: "the hub's answer has too few results" };
-      const error = refusalOf(result);
-      if (error === undefined) {
+      if (result.code === undefined) {
         entry.settle(receiptOf(result));
         return false;
       }
+      const error = refusalOf(result) as HubError;
       const isAgain = isBehindRefused && error.code === "unavailable" ? true : isPassing(error);
       isBehindRefused ||= batch.isOrdered;
       if (!isAgain) entry.settle(new HubError(error.code, error.message.slice(error.code.length + 2), { id: entry.id }));
@@ -195,9 +201,9 @@ export function createSender(platform: Platform, clock: Clock, link: Link): Send
   }
 
   function requeue(entries: readonly Entry[]): void {
+    if (entries.length === 0) return;
     const rest = queue.slice(head);
     const first = rest[0]?.number ?? Infinity;
-    if (entries.length === 0) return;
     queue = [...entries, ...rest];
     head = 0;
     if (entries.some(({ number }, index) => number > Math.min(first, entries[index + 1]?.number ?? Infinity))) {
@@ -228,5 +234,5 @@ export function createSender(platform: Platform, clock: Clock, link: Link): Send
 
 function receiptOf(result: PublishResult): Receipt {
   const { id = "", seq = 0, ts = 0, durable = "memory", duplicate } = result;
-  return { id, seq, ts, durable, ...(duplicate === true && { duplicate }) };
+  return duplicate === true ? { id, seq, ts, durable, duplicate } : { id, seq, ts, durable };
 }

@@ -14,8 +14,12 @@ test("version 7 has the time in front, and never comes twice", () => {
   }
 });
 
-test("version 4 is random", () => {
-  const ids = Array.from({ length: 1_000 }, uuid4);
+test("version 4 is random, also on pages that have no randomUUID", (t) => {
+  const some = (): string[] => Array.from({ length: 1_000 }, uuid4);
+  const ids = some();
+  Object.defineProperty(crypto, "randomUUID", { value: undefined, configurable: true });
+  t.after(() => Reflect.deleteProperty(crypto, "randomUUID"));
+  ids.push(...some());
   assert.equal(new Set(ids).size, ids.length);
   for (const id of ids) assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
