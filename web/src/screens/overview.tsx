@@ -246,7 +246,11 @@ function ProblemRow({ problem, isGone, letters }: { problem: Problem; isGone: bo
         <>
           {kind("bad", "Push endpoint")}
           <a href={to("/push")}><b>{problem.name}</b></a>
-          <span>{pushText(problem.state)} {problem.reason !== undefined && REASONS[problem.reason] === undefined && <Foreign text={problem.reason} />} {problem.lag === undefined ? "Events wait" : <>{plural(problem.lag, "event")} {problem.lag === 1 ? "waits" : "wait"}</>} in group <a href={isPattern(problem.topic) ? to("/groups", { q: problem.group }) : to("/group", { topic: problem.topic, group: problem.group })}>{problem.group}</a>.</span>
+          <span>
+            {pushText(problem.state)} {problem.reason !== undefined && REASONS[problem.reason] === undefined && <Foreign text={problem.reason} />}{" "}
+            {problem.lag === undefined ? "Events wait" : <>{plural(problem.lag, "event")} {problem.lag === 1 ? "waits" : "wait"}</>} in group{" "}
+            {isPattern(problem.topic) ? <a href={to("/groups", { q: problem.group })}>{problem.group}</a> : <a href={to("/group", { topic: problem.topic, group: problem.group })}>{problem.group}</a>}.
+          </span>
           <a class="button" href={to("/push")}>Resume…<Of>push endpoint {problem.name}</Of> <Icon name="arrow" /></a>
         </>
       );
