@@ -92,7 +92,9 @@ impl Writer {
                 let other = self.name_of(&other, name, false);
                 self.types += &match self.recursive.contains(name) {
                     // A name for a type cannot be in the type itself; a type of its own can.
-                    true => format!("\n{about}{DERIVE}    #[serde(transparent)]\n    pub struct {name}(pub {other});\n"),
+                    true => format!(
+                        "\n{about}{DERIVE}    #[serde(transparent)]\n    pub struct {name}(pub {other});\n"
+                    ),
                     false => format!("\n{about}    pub type {name} = {other};\n"),
                 };
             }

@@ -30,7 +30,10 @@ fn is_as_before(name: &str, text: &str) {
         std::fs::write(file(name), text).unwrap();
     }
     let before = std::fs::read_to_string(file(name)).unwrap();
-    assert!(before == text, "{name} is not what is generated; EVENT_HUB_UPDATE_GENERATED=1 writes it:\n{text}");
+    assert!(
+        before == text,
+        "{name} is not what is generated; EVENT_HUB_UPDATE_GENERATED=1 writes it:\n{text}"
+    );
 }
 
 #[test]
@@ -70,7 +73,8 @@ fn generated_types_read_and_write_what_the_schema_accepts() {
     assert_eq!((read.price, read.state), (2.5, Some(PayloadState::InTransit)));
     assert_eq!(read.customer.other["city"], "London");
     assert_eq!(serde_json::to_value(&read).unwrap(), order);
-    let missing = serde_json::from_value::<Payload>(json!({"id": "1", "note": null, "customer": {"name": "Ada"}}));
+    let missing =
+        serde_json::from_value::<Payload>(json!({"id": "1", "note": null, "customer": {"name": "Ada"}}));
     assert!(missing.unwrap_err().to_string().contains("price"));
     let tree = json!({"children": [{"children": [], "value": "x"}], "map": {"a": {"b": {}}}});
     let read: generated::tree::Payload = serde_json::from_value(tree.clone()).unwrap();
@@ -84,10 +88,14 @@ fn no_description_gets_out_of_its_comment() {
     let schema = json!({"type": "object", "description": hostile, "title": "*/", "properties": {"a": {"description": hostile}}});
     let text = typescript::generate(&[source("t", schema.clone())]);
     // Whatever is left of a comment is the text without it.
-    let outside: String = text.split("/*").enumerate().map(|(at, part)| match at {
-        0 => part,
-        _ => part.split_once("*/").expect("a comment that ends").1,
-    }).collect();
+    let outside: String = text
+        .split("/*")
+        .enumerate()
+        .map(|(at, part)| match at {
+            0 => part,
+            _ => part.split_once("*/").expect("a comment that ends").1,
+        })
+        .collect();
     assert!(!outside.contains("const x"), "{text}");
     assert!(!text.contains("@ts-"), "{text}");
     let text = rust::generate(&[source("t", schema)]);
@@ -98,10 +106,13 @@ fn no_description_gets_out_of_its_comment() {
 
 #[test]
 fn names_never_collide() {
-    let schema = || json!({"type": "object", "$defs": {"A b": {}, "a-b": {}, "aB": {}}, "properties": {
-        "x": {"$ref": "#/$defs/A b"}, "y": {"$ref": "#/$defs/a-b"}, "z": {"$ref": "#/$defs/aB"}}});
-    let sources: Vec<Source> =
-        ["a.b", "a-b", "a_b", "A.B", "ab.*", "ab.any", "1", "-", "_"].map(|target| source(target, schema())).into();
+    let schema = || {
+        json!({"type": "object", "$defs": {"A b": {}, "a-b": {}, "aB": {}}, "properties": {
+        "x": {"$ref": "#/$defs/A b"}, "y": {"$ref": "#/$defs/a-b"}, "z": {"$ref": "#/$defs/aB"}}})
+    };
+    let sources: Vec<Source> = ["a.b", "a-b", "a_b", "A.B", "ab.*", "ab.any", "1", "-", "_"]
+        .map(|target| source(target, schema()))
+        .into();
     let names = |text: &str, before: &str| -> Vec<String> {
         let lines = text.lines().filter_map(|line| line.trim().strip_prefix(before));
         lines.map(|rest| rest.split([' ', '<', ';', '(']).next().unwrap().to_owned()).collect()

@@ -48,7 +48,14 @@ fn the_compiler_of_typescript_takes_what_is_generated() {
     let usage = place.write("usage.ts", &generated("usage.ts"));
     let mut tsc = Command::new("node");
     tsc.arg(modules.join("typescript/bin/tsc"));
-    tsc.args(["--noEmit", "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--types", ""]);
+    tsc.args([
+        "--noEmit",
+        "--strict",
+        "--exactOptionalPropertyTypes",
+        "--noUncheckedIndexedAccess",
+        "--types",
+        "",
+    ]);
     tsc.args(["--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler"]);
     let output = tsc.arg(&usage).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

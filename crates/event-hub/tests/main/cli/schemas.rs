@@ -27,16 +27,25 @@ fn a_schema_is_put_listed_shown_enforced_and_removed() {
     lines.ends_with(1);
     assert!(lines.err.contains("schema_violation"), "{}", lines.err);
 
-    let narrower = cli.place.write("narrower.json", r#"{"type":"object","properties":{"price":{"const":1}}}"#);
+    let narrower =
+        cli.place.write("narrower.json", r#"{"type":"object","properties":{"price":{"const":1}}}"#);
     let refused = cli.run(&["schemas", "put", "orders", &narrower]);
     refused.ends_with(1);
-    assert!(refused.err.contains("what version 1 accepted") && refused.err.contains("/properties/price"), "{}", refused.err);
+    assert!(
+        refused.err.contains("what version 1 accepted") && refused.err.contains("/properties/price"),
+        "{}",
+        refused.err
+    );
     let forced = cli.run(&["schemas", "put", "orders", &narrower, "--force", "--json"]);
     assert_eq!(forced.ends_with(0).json(), json!({"topic": "orders", "version": 2, "new": true}));
     cli.pipe(&["schemas", "put", "process.**", "-"], b"true").ends_with(0);
 
     let listed = cli.run(&["schemas", "ls"]);
-    listed.ends_with(0).says("TOPIC VERSION FROM STORED (UTC) BY FORCED").says("orders 2 api").says("process.** 1 api");
+    listed
+        .ends_with(0)
+        .says("TOPIC VERSION FROM STORED (UTC) BY FORCED")
+        .says("orders 2 api")
+        .says("process.** 1 api");
     let names: Vec<_> = objects(&cli.run(&["schemas", "ls", "--json"]).out)
         .iter()
         .map(|schema| schema["topic"].as_str().unwrap().to_owned())
@@ -53,7 +62,10 @@ fn a_schema_is_put_listed_shown_enforced_and_removed() {
     let asked = cli.run(&["schemas", "rm", "orders"]);
     asked.ends_with(2);
     assert!(asked.err.contains("--yes"), "{}", asked.err);
-    assert_eq!(cli.run(&["schemas", "rm", "orders", "--yes"]).ends_with(0).out, "schema of orders deleted: 2 versions\n");
+    assert_eq!(
+        cli.run(&["schemas", "rm", "orders", "--yes"]).ends_with(0).out,
+        "schema of orders deleted: 2 versions\n"
+    );
     assert_eq!(publish(&cli.hub, "orders", r#"{"price":"1"}"#).0, 200);
     let gone = cli.run(&["schemas", "show", "orders"]);
     gone.ends_with(1);
@@ -69,7 +81,9 @@ fn a_schema_is_checked_before_it_is_stored() {
         (file("old.json", PRICE), file("wider.json", "{}"), file("bad.json", r#"{"type":"int"}"#));
     let (good_payload, bad_payload) = (file("good", r#"{"price":1}"#), file("wrong", r#"{"price":"x"}"#));
     cli.run(&["schemas", "put", "orders", &old]).ends_with(0);
-    cli.run(&["schemas", "check", &wider, "--topic", "orders"]).ends_with(0).says("accepts all that version 1 of orders accepts");
+    cli.run(&["schemas", "check", &wider, "--topic", "orders"])
+        .ends_with(0)
+        .says("accepts all that version 1 of orders accepts");
     let narrowed = cli.run(&["schemas", "check", &old, "--old", &wider]);
     narrowed.ends_with(1).says("/properties/price/type: narrowed type");
     cli.run(&["schemas", "check", &old, "--payload", &good_payload]).ends_with(0).says("matches");
@@ -121,7 +135,10 @@ fn schemas_of_the_configuration_hold_and_are_reloaded() {
     let data = place.text("data");
     place.write("price.json", PRICE);
     let write = |rest: &str| {
-        place.write("hub.toml", &format!("[[schema]]\ntopic = \"orders.*\"\nfile = {:?}\n{rest}", place.text("price.json")))
+        place.write(
+            "hub.toml",
+            &format!("[[schema]]\ntopic = \"orders.*\"\nfile = {:?}\n{rest}", place.text("price.json")),
+        )
     };
     let config = write("");
     let mut hub = Hub::start(&place.path("data"), &["--config", &config], &[]);
@@ -140,5 +157,9 @@ fn schemas_of_the_configuration_hold_and_are_reloaded() {
     place.write("hub.toml", "[[schema]]\ntopic = \"orders\"\nschema = '{\"type\": \"int\"}'\n");
     let checked = run_with(&["config", "check", &config], &[]);
     assert_ne!(checked.code, 0);
-    assert!(checked.err.contains("the schema of orders is refused") && checked.err.contains("/type"), "{}", checked.err);
+    assert!(
+        checked.err.contains("the schema of orders is refused") && checked.err.contains("/type"),
+        "{}",
+        checked.err
+    );
 }
