@@ -125,7 +125,7 @@ impl Decimal {
         };
         let modulus = u128::from(of.digits);
         let rest = self.digits.iter().fold(0, |rest, digit| (rest * 10 + u128::from(*digit)) % modulus);
-        rest * power_of_ten(zeros, modulus) % modulus == 0
+        (rest * power_of_ten(zeros, modulus)).is_multiple_of(modulus)
     }
 
     fn cmp_magnitude(&self, other: &Self) -> Ordering {

@@ -141,7 +141,7 @@ fn schemas_of_the_configuration_hold_and_are_reloaded() {
         )
     };
     let config = write("");
-    let mut hub = Hub::start(&place.path("data"), &["--config", &config], &[]);
+    let hub = Hub::start(&place.path("data"), &["--config", &config], &[]);
     assert_eq!(publish(&hub, "orders.new", r#"{"price":"1"}"#).0, 422);
     let refused = hub.ask(Method::PUT, "schemas/orders.*", Some(hub.token()), "true");
     assert_eq!(refused.0, 403, "{}", refused.1);

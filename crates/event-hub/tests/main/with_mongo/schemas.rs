@@ -48,19 +48,22 @@ fn of_two_versions_that_are_put_at_once_one_follows_the_other_or_is_refused() {
     let database = bed.get(hub_testbed::database());
     let (data, url) = (place.path("data"), database.uri());
     let environment = [("MONGO_URL", url.as_str())];
-    let hubs = [Hub::start(&data, &[], &environment), Hub::start(&data, &[], &environment)];
+    let mut hubs = [Hub::start(&data, &[], &environment), Hub::start(&data, &[], &environment)];
     for round in 0..10 {
         let topic = format!("t{round}");
         let answers: Vec<(u16, Value)> = std::thread::scope(|scope| {
             // Each accepts what the other does not.
-            let both = [(&hubs[0], r#"{"type":"integer"}"#), (&hubs[1], r#"{"type":"string"}"#)];
+            let [first, second] = &mut hubs;
+            let puts = [(first, r#"{"type":"integer"}"#), (second, r#"{"type":"string"}"#)];
             let topic = &topic;
-            let both = both.map(|(hub, schema)| scope.spawn(move || put(hub, topic, schema)));
-            both.into_iter().map(|thread| thread.join().unwrap()).collect()
+            let threads = puts.map(|(hub, schema)| scope.spawn(move || put(hub, topic, schema)));
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         let stored = answers.iter().filter(|(status, _)| *status == 200).count();
         assert_eq!(stored, 1, "{answers:?}");
         assert!(answers.iter().all(|(status, _)| [200, 400, 409].contains(status)), "{answers:?}");
     }
-    hubs.into_iter().for_each(|hub| drop(hub.stop()));
+    for hub in hubs {
+        hub.stop();
+    }
 }
