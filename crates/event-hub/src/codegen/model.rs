@@ -190,7 +190,7 @@ impl Reader<'_> {
                 let step = |step: &str| format!("{place}/{}", step.replace('~', "~0").replace('/', "~1"));
                 match value {
                     Value::Object(members) => {
-                        open.extend(members.iter().map(|(name, value)| (step(name), value)))
+                        open.extend(members.iter().map(|(name, value)| (step(name), value)));
                     }
                     Value::Array(items) => {
                         open.extend(

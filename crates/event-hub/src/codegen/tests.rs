@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 fn sources() -> Vec<Source> {
-    let schemas: Value = serde_json::from_str(include_str!("tests/schemas.json")).unwrap();
-    let schemas = schemas.as_object().unwrap().iter();
+    let schemas: Value = serde_json::from_str(include_str!("tests/schemas.json")).expect("JSON");
+    let schemas = schemas.as_object().expect("an object").iter();
     schemas.map(|(target, schema)| source(target, schema.clone())).collect()
 }
 
 fn source(target: &str, schema: Value) -> Source {
-    Source { target: Pattern::parse(target).unwrap(), schema }
+    Source { target: Pattern::parse(target).expect("a pattern"), schema }
 }
 
 fn file(name: &str) -> PathBuf {
@@ -27,9 +27,9 @@ fn file(name: &str) -> PathBuf {
 #[track_caller]
 fn is_as_before(name: &str, text: &str) {
     if std::env::var_os("EVENT_HUB_UPDATE_GENERATED").is_some() {
-        std::fs::write(file(name), text).unwrap();
+        std::fs::write(file(name), text).expect("written");
     }
-    let before = std::fs::read_to_string(file(name)).unwrap();
+    let before = std::fs::read_to_string(file(name)).expect("the file");
     assert!(
         before == text,
         "{name} is not what is generated; EVENT_HUB_UPDATE_GENERATED=1 writes it:\n{text}"
@@ -69,16 +69,16 @@ fn generated_types_read_and_write_what_the_schema_accepts() {
         "count": 3, "delta": -1, "lines": [{"sku": "a", "parts": [{"sku": "b"}], "instead": {"sku": "c"}}],
         "type": "order", "self": true, "tags": {"a": "b"}, "pair": ["x", 1], "payment": {"iban": "DE"}, "amount": "12",
     });
-    let read: Payload = serde_json::from_value(order.clone()).unwrap();
+    let read: Payload = serde_json::from_value(order.clone()).expect("an order");
     assert_eq!((read.price, read.state), (2.5, Some(PayloadState::InTransit)));
     assert_eq!(read.customer.other["city"], "London");
-    assert_eq!(serde_json::to_value(&read).unwrap(), order);
+    assert_eq!(serde_json::to_value(&read).expect("a value"), order);
     let missing =
         serde_json::from_value::<Payload>(json!({"id": "1", "note": null, "customer": {"name": "Ada"}}));
-    assert!(missing.unwrap_err().to_string().contains("price"));
+    assert!(missing.expect_err("no price").to_string().contains("price"));
     let tree = json!({"children": [{"children": [], "value": "x"}], "map": {"a": {"b": {}}}});
-    let read: generated::tree::Payload = serde_json::from_value(tree.clone()).unwrap();
-    assert_eq!(serde_json::to_value(&read).unwrap(), tree);
+    let read: generated::tree::Payload = serde_json::from_value(tree.clone()).expect("a tree");
+    assert_eq!(serde_json::to_value(&read).expect("a value"), tree);
     assert_eq!(generated::process_any_state::PATTERN, "process.*.state");
 }
 
@@ -115,7 +115,7 @@ fn names_never_collide() {
         .into();
     let names = |text: &str, before: &str| -> Vec<String> {
         let lines = text.lines().filter_map(|line| line.trim().strip_prefix(before));
-        lines.map(|rest| rest.split([' ', '<', ';', '(']).next().unwrap().to_owned()).collect()
+        lines.map(|rest| rest.split([' ', '<', ';', '(']).next().unwrap_or_default().to_owned()).collect()
     };
     let text = typescript::generate(&sources);
     let mut all = [names(&text, "export type "), names(&text, "export interface ")].concat();

@@ -25,7 +25,7 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 /// One keyword, as an object that has only it.
-fn keyword(inner: BoxedStrategy<Value>) -> impl Strategy<Value = Value> {
+fn keyword(inner: &BoxedStrategy<Value>) -> impl Strategy<Value = Value> + use<> {
     let kind = || {
         prop_oneof![
             Just("null"),
@@ -110,14 +110,14 @@ fn subschema() -> BoxedStrategy<Value> {
         3 => prop::collection::vec(value(), 1..3).prop_map(|values| json!({"enum": values})),
     ];
     leaf.prop_recursive(3, 24, 3, |inner| {
-        prop::collection::vec(keyword(inner.boxed()), 0..4).prop_map(merged)
+        prop::collection::vec(keyword(&inner.boxed()), 0..4).prop_map(merged)
     })
     .boxed()
 }
 
 /// A schema, as a document with a definition that it may refer to.
 pub fn schema() -> impl Strategy<Value = Value> {
-    let whole = prop::collection::vec(keyword(subschema()), 1..4).prop_map(merged);
+    let whole = prop::collection::vec(keyword(&subschema()), 1..4).prop_map(merged);
     // A definition refers to nothing: references in place must not go in circles.
     let leaf = prop_oneof![
         Just(json!({"type": "string"})),
@@ -132,11 +132,11 @@ pub fn schema() -> impl Strategy<Value = Value> {
 
 /// Changes a schema in one or two places: keywords go, come, or change their value.
 pub fn changed(schema: Value) -> impl Strategy<Value = Value> {
-    let edits = prop::collection::vec((any::<prop::sample::Index>(), keyword(subschema()), 0_u8..4), 1..3);
+    let edits = prop::collection::vec((any::<prop::sample::Index>(), keyword(&subschema()), 0_u8..4), 1..3);
     edits.prop_map(move |edits| {
         let mut schema = schema.clone();
         for (at, keyword, how) in edits {
-            let places = places(&schema, String::new());
+            let places = places(&schema, "");
             let place = places[at.index(places.len())].clone();
             let target =
                 if place.is_empty() { &mut schema } else { schema.pointer_mut(&place).expect("a place") };
@@ -182,7 +182,7 @@ fn nudge(value: &mut Value, by: i64) {
 }
 
 /// Where schemas stand in a schema.
-fn places(schema: &Value, at: String) -> Vec<String> {
+fn places(schema: &Value, at: &str) -> Vec<String> {
     const ONE: [&str; 10] = [
         "items",
         "contains",
@@ -195,20 +195,20 @@ fn places(schema: &Value, at: String) -> Vec<String> {
         "then",
         "else",
     ];
-    let mut all = vec![at.clone()];
+    let mut all = vec![at.to_owned()];
     for name in ONE {
         if let Some(inner) = schema.get(name) {
-            all.extend(places(inner, format!("{at}/{name}")));
+            all.extend(places(inner, &format!("{at}/{name}")));
         }
     }
     for name in ["allOf", "anyOf", "oneOf", "prefixItems"] {
         for (index, inner) in schema.get(name).and_then(Value::as_array).into_iter().flatten().enumerate() {
-            all.extend(places(inner, format!("{at}/{name}/{index}")));
+            all.extend(places(inner, &format!("{at}/{name}/{index}")));
         }
     }
     for name in ["properties", "patternProperties", "dependentSchemas"] {
         for (key, inner) in schema.get(name).and_then(Value::as_object).into_iter().flatten() {
-            all.extend(places(inner, format!("{at}/{name}/{key}")));
+            all.extend(places(inner, &format!("{at}/{name}/{key}")));
         }
     }
     all
