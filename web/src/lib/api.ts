@@ -18,6 +18,11 @@ export class ApiError extends Error {
     this.retryAfter = retryAfter;
   }
 
+  /** Whether the same request may be answered a little later. */
+  get isPassing(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+
   static async from(answer: Response): Promise<ApiError> {
     const text = await answer.text().catch(() => "");
     const seconds = Number(answer.headers.get("retry-after") ?? Number.NaN);

@@ -18,9 +18,12 @@ export type Loaded<T> = Readonly<{
 
 export type Resource<T> = Readonly<{ state: Signal<Loaded<T>>; reload: () => void; change: (edit: (data: T) => T) => void }>;
 
+/** What cannot be read for a while is tried again after this time. */
+export const RETRY_MS = 3_000;
+
 const NOTHING = { data: undefined, error: undefined, at: undefined, loading: true } as const;
 
-/** Reads something once per `key`, and again on `reload`; with `pollMs` again and again, the next time only after the last answer. */
+/** Reads something once per `key`, and again on `reload` or after a failure that passes; with `pollMs` again and again, the next time only after the last answer. */
 export function useResource<T>(key: string | undefined, load: (signal: AbortSignal) => Promise<T>, pollMs?: number): Resource<T> {
   const state = useSignal<Loaded<T>>(NOTHING);
   const turn = useSignal(0);
@@ -34,6 +37,7 @@ export function useResource<T>(key: string | undefined, load: (signal: AbortSign
     shownKey.value = key;
     const read = async () => {
       if (state.peek().data === undefined && !state.peek().loading) state.value = { ...state.peek(), loading: true };
+      let wait = pollMs;
       try {
         const data = await load(cancel.signal);
         if (!cancel.signal.aborted) state.value = { data, error: undefined, at: hubTime(), loading: false };
@@ -42,13 +46,14 @@ export function useResource<T>(key: string | undefined, load: (signal: AbortSign
         if (!cancel.signal.aborted) state.value = failed(state.peek(), problem);
         // The hub writes each refusal into its audit log; rights that change lead to another reading.
         if (problem.status === 403) return;
+        if (problem.isPassing) wait = Math.max(problem.retryAfter ?? 0, pollMs ?? RETRY_MS);
       }
-      if (pollMs !== undefined && !cancel.signal.aborted) timer = setTimeout(again, pollMs);
+      if (wait !== undefined && !cancel.signal.aborted) timer = setTimeout(again, wait);
     };
     const again = () => {
       // With a token that is over there is nothing to ask for.
       if (document.visibilityState === "visible" && asked.peek() === undefined) void read();
-      else timer = setTimeout(again, pollMs);
+      else timer = setTimeout(again, pollMs ?? RETRY_MS);
     };
     void read();
     return () => {
@@ -63,7 +68,7 @@ export function useResource<T>(key: string | undefined, load: (signal: AbortSign
     },
     change: (edit) => {
       const now = state.peek();
-      if (now.data !== undefined) state.value = { ...now, data: edit(now.data), at: hubTime() };
+      if (now.data !== undefined) state.value = { ...now, data: edit(now.data), error: undefined, at: hubTime() };
     },
   };
 }

@@ -14,6 +14,7 @@ import type { Failure, GroupDetail, Member } from "../lib/types.ts";
 import { Age, Button, CliCommand, Empty, Fact, Facts, Field, Foreign, Scroll, Shown } from "../ui/basics.tsx";
 import { Chart } from "../ui/chart.tsx";
 import { Confirm } from "../ui/confirm.tsx";
+import { StableList } from "../ui/stable.tsx";
 import { adviceNow, ReasonBadge, stuckSince } from "./groups.tsx";
 
 /** Members in the table at most. */
@@ -193,10 +194,10 @@ function Failures({ topic, failures }: { topic: string; failures: readonly Failu
       <h2>Last failures</h2>
       {failures.length === 0 ? <p class="muted">None since the hub started.</p> : (
         <Scroll label="Table of failures">
-          <table class="plain">
+          <StableList rows={failures} id={(failure) => `${failure.seq} ${failure.attempt} ${failure.ts}`}>{(rows) => <table class="plain">
             <thead><tr><th scope="col" class="numeric">Event</th><th scope="col" class="numeric">Attempt</th><th scope="col" class="numeric">When</th><th scope="col" class="rest">Reason</th></tr></thead>
             <tbody>
-              {failures.map((failure) => (
+              {rows.map((failure) => (
                 <tr key={`${failure.seq} ${failure.attempt} ${failure.ts}`}>
                   <td class="numeric"><a href={to("/event", { topic, seq: failure.seq })}>{failure.seq}</a></td>
                   <td class="numeric">{failure.attempt}</td>
@@ -205,7 +206,7 @@ function Failures({ topic, failures }: { topic: string; failures: readonly Failu
                 </tr>
               ))}
             </tbody>
-          </table>
+          </table>}</StableList>
         </Scroll>
       )}
     </section>

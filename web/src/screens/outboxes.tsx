@@ -10,6 +10,7 @@ import type { Outbox, OutboxRow } from "../lib/types.ts";
 import { Age, Badge, Button, Empty, Fact, Facts, Foreign, Scroll, Shown } from "../ui/basics.tsx";
 import { Confirm } from "../ui/confirm.tsx";
 import { FilterBox, matcher } from "../ui/filter.tsx";
+import { StableList } from "../ui/stable.tsx";
 
 const POLL_MS = 3_000;
 /** What a topic is called. The topic of a parked row may be none: that can be why it is parked. */
@@ -61,7 +62,7 @@ function OutboxCard({ outbox, ask }: { outbox: Outbox; ask: (retry: Retry) => vo
       {outbox.connected && outbox.rows.length === 0 && <p class="muted">No row is parked.</p>}
       {outbox.rows.length > 0 && (
         <Scroll label={`Parked rows of ${outbox.name}`}>
-          <table class="plain">
+          <StableList rows={outbox.rows} id={(row) => row.id}>{(rows) => <table class="plain">
             <thead>
               <tr>
                 <th scope="col">Topic</th>
@@ -73,8 +74,8 @@ function OutboxCard({ outbox, ask }: { outbox: Outbox; ask: (retry: Retry) => vo
                 <th scope="col"><span class="offscreen">Action</span></th>
               </tr>
             </thead>
-            <tbody>{outbox.rows.map((row) => <ParkedRow key={row.id} row={row} ask={() => ask({ outbox: outbox.name, row })} />)}</tbody>
-          </table>
+            <tbody>{rows.map((row) => <ParkedRow key={row.id} row={row} ask={() => ask({ outbox: outbox.name, row })} />)}</tbody>
+          </table>}</StableList>
         </Scroll>
       )}
     </section>
@@ -107,7 +108,12 @@ function Act({ retry: { outbox, row }, close, done }: { retry: Retry; close: () 
         const { outboxes } = await get<{ outboxes: Outbox[] }>("/outbox", { outbox });
         const parked = outboxes[0]?.parked ?? 0;
         return {
-          says: <p>{plural(row === undefined ? parked : 1, "parked row")} will be tried again. A row that fails again is parked again.</p>,
+          says: (
+            <p>
+              {row === undefined ? <>{plural(parked, "parked row")} will be tried again.</> : <>The row <code><Foreign text={row.id} most={60} /></code> for <Foreign text={row.topic} most={60} /> will be tried again.</>}
+              {" "}A row that fails again is parked again.
+            </p>
+          ),
           nothing: parked === 0 ? "no row is parked any more" : undefined,
         };
       }}

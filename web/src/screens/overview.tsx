@@ -51,11 +51,10 @@ export function Overview() {
   const isAll = route.value.params["all"] === "1" || found.length <= FIRST_PROBLEMS + 1;
   const shown = found.slice(0, isAll ? undefined : FIRST_PROBLEMS);
   const isEmpty = latest.value?.topics === 0;
-  if (isEmpty) return <FirstEvent />;
   return (
     <>
       <h1>Overview</h1>
-      <section class="problems" aria-label="Problems">
+      {(!isEmpty || total > 0) && <section class="problems" aria-label="Problems">
         {problems.value === undefined && <p class="muted">Looking…</p>}
         {problems.value !== undefined && (
           <>
@@ -70,10 +69,15 @@ export function Overview() {
         {waiting !== undefined && older > 0 && (
           <p><Badge tone="warn">Dead letters</Badge> <a href={to("/letters")}>{plural(older, "older dead letter")} not replayed{waiting.complete ? "" : ", and more"}</a></p>
         )}
-      </section>
-      <Tiles />
-      <Charts />
-      <Busiest topics={busiest.value.of === generation.value ? [...busiest.value.rows.values()] : []} />
+      </section>}
+      {isEmpty && <FirstEvent />}
+      {!isEmpty && (
+        <>
+          <Tiles />
+          <Charts />
+          <Busiest topics={busiest.value.of === generation.value ? [...busiest.value.rows.values()] : []} />
+        </>
+      )}
     </>
   );
 }
@@ -261,15 +265,12 @@ function ProblemRow({ problem, isGone, letters }: { problem: Problem; isGone: bo
 
 function FirstEvent() {
   return (
-    <>
-      <h1>Overview</h1>
-      <Empty title="No events yet">
-        <p>There is no topic that this token may see. Publish a first event:</p>
-        <CliCommand text={command("publish", ["orders.created", '{"order":17}'], { "--key": "order-17" })} />
-        <p>or by HTTP, with the token that <code>event-hub serve</code> printed:</p>
-        <CliCommand text={curl("POST", `${location.origin}/publish/orders.created`, '{"order":17}')} />
-        <p>It shows up here within a second. Or <a href={to("/topic", { topic: "orders.created", tab: "publish" })}>publish it from this page</a>.</p>
-      </Empty>
-    </>
+    <Empty title="No events yet">
+      <p>There is no topic that this token may see. Publish a first event:</p>
+      <CliCommand text={command("publish", ["orders.created", '{"order":17}'], { "--key": "order-17" })} />
+      <p>or by HTTP, with the token that <code>event-hub serve</code> printed:</p>
+      <CliCommand text={curl("POST", `${location.origin}/publish/orders.created`, '{"order":17}')} />
+      <p>It shows up here within a second. Or <a href={to("/topic", { topic: "orders.created", tab: "publish" })}>publish it from this page</a>.</p>
+    </Empty>
   );
 }

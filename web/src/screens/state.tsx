@@ -87,9 +87,17 @@ function useNow(topic: string) {
   const error = useSignal<ApiError | undefined>(undefined);
   const complete = useSignal(false);
   const turn = useSignal(0);
+  const isReading = useRef(false);
+  /** The stream has left out values since the reading under way began. */
+  const hasMissed = useRef(false);
+  const again = () => {
+    turn.value += 1;
+  };
   useLive({ view: "state", topic }, {
     state: (data: { rows?: Row[]; reset?: boolean }) => {
-      if (data.reset === true) turn.value += 1;
+      // A reading that is cut short by the next one would never end on a topic that changes faster than it is read.
+      if (data.reset === true && isReading.current) hasMissed.current = true;
+      else if (data.reset === true) again();
       const changed = hubTime();
       latest.takeStreamed((data.rows ?? []).map((row) => ({ ...row, changed })));
       version.value += 1;
@@ -102,26 +110,36 @@ function useNow(topic: string) {
       latest.takePage(values);
       version.value += 1;
     };
+    let retry: ReturnType<typeof setTimeout> | undefined;
     latest.beginRead();
+    isReading.current = true;
+    hasMissed.current = false;
     settled().then(() => readNow(topic, cancel.signal, take)).then(
       (isWhole) => {
         latest.endRead(isWhole);
+        isReading.current = false;
         complete.value = true;
         error.value = undefined;
         version.value += 1;
+        if (hasMissed.current) retry = setTimeout(again, RETRY_MS);
       },
       (problem: unknown) => {
         if (cancel.signal.aborted) return;
         latest.abandonRead();
+        isReading.current = false;
         error.value = asApiError(problem);
+        if (error.value.isPassing) retry = setTimeout(again, Math.max(error.value.retryAfter ?? 0, RETRY_MS));
         if (error.value.status !== 403) return;
         latest.list.replace([]);
         version.value += 1;
       },
     );
-    return () => cancel.abort();
+    return () => {
+      cancel.abort();
+      clearTimeout(retry);
+    };
   }, [topic, generation.value, token.value, turn.value]);
-  return { latest, version, error, complete, reload: () => { turn.value += 1; } };
+  return { latest, version, error, complete, reload: again };
 }
 
 const DIFFERENCES: Readonly<Record<Difference, string>> = { same: "the same", changed: "changed", gone: "gone", new: "not there then", unread: "not read" };

@@ -33,6 +33,8 @@ pub(super) struct Lists {
     wanted: Wanted,
     /// The sample that was seen last.
     seen: Option<u64>,
+    /// The generation of that sample.
+    generation: Option<u64>,
     /// The busiest topics as they were sent, with the sample in which they changed.
     busiest: HashMap<TopicName, u64>,
     /// Problems as they were sent.
@@ -51,7 +53,7 @@ struct Backlog {
 
 impl Lists {
     pub fn new(wanted: Wanted) -> Self {
-        Self { wanted, seen: None, busiest: HashMap::new(), problems: Vec::new(), backlog: None }
+        Self { wanted, seen: None, generation: None, busiest: HashMap::new(), problems: Vec::new(), backlog: None }
     }
 
     /// Whether there are rows that are still to be sent.
@@ -75,6 +77,10 @@ impl Lists {
         (visibility, before): (&Visibility, Option<&Visibility>),
         text: &mut Vec<u8>,
     ) {
+        let generation = self.generation.replace(snapshot.generation);
+        if generation.is_some_and(|before| before != snapshot.generation) {
+            return self.begin_again(hub, caller, snapshot, visibility, text);
+        }
         let seen = self.seen.replace(snapshot.number);
         // The page has read the lists when it opened the stream.
         let seen = seen.unwrap_or(snapshot.number);
@@ -108,11 +114,31 @@ impl Lists {
         }
     }
 
+    /// The tables were filled anew, and have forgotten which rows are gone: the page reads its lists again.
+    fn begin_again(
+        &mut self,
+        hub: &Hub,
+        caller: &Caller,
+        snapshot: &Snapshot,
+        visibility: &Visibility,
+        text: &mut Vec<u8>,
+    ) {
+        self.seen = Some(snapshot.number);
+        self.backlog = None;
+        let name = match &self.wanted {
+            Wanted::Nothing => return,
+            Wanted::Overview => return self.overview(hub, caller, snapshot, visibility, text),
+            Wanted::Topics(_) => "topics",
+            Wanted::Groups(_) => "groups",
+        };
+        put_message(name, b"{\"rows\":[],\"reset\":true}", text);
+    }
+
     /// Writes further rows that are still to be sent, as `snapshot` has them, which is the newest.
     pub fn go_on(&mut self, snapshot: &Snapshot, visibility: &Visibility, text: &mut Vec<u8>) {
         let Some(Backlog { generation, places }) = &mut self.backlog else { return };
         if *generation != snapshot.generation {
-            // Every row is new in the sample that comes next.
+            // With the sample that comes next the page reads everything again.
             self.backlog = None;
             return;
         }

@@ -1,7 +1,7 @@
 //! One sample: what every viewer sees a part of.
 
 use super::rows::{GroupFigures, GroupRow, TopicRow};
-use super::table::Table;
+use super::table::{Slot, Table};
 use hub_core::{DurationBuckets, GroupSample, Health, Millis, Reason, TopicSample};
 use hub_proto::{GroupName, TopicName};
 use std::cmp::Reverse;
@@ -76,11 +76,8 @@ impl Snapshot {
         self.troubled.get_or_init(|| {
             let is_troubled = |figures: GroupFigures| figures.is_stalled || figures.is_failing;
             let troubled = self.groups.iter().filter(|(_, slot)| is_troubled(slot.figures));
-            let order = |(at, slot): (u32, &super::table::Slot<GroupRow>)| {
-                let status = &slot.row.status;
-                let failing = if slot.figures.is_failing { FAILING } else { 0 };
-                let severity = status.reason.map_or(0, severity).max(failing);
-                (Reverse(severity), Reverse(status.lag), at)
+            let order = |(at, slot): (u32, &Slot<GroupRow>)| {
+                (Reverse(severity_of(slot)), Reverse(slot.row.status.lag), at)
             };
             let mut troubled: Vec<_> = troubled.map(order).collect();
             troubled.sort_unstable();
@@ -91,6 +88,12 @@ impl Snapshot {
 
 /// How much a group that only fails needs a person.
 const FAILING: u8 = 5;
+
+/// How much a group needs a person.
+pub(super) fn severity_of(slot: &Slot<GroupRow>) -> u8 {
+    let failing = if slot.figures.is_failing { FAILING } else { 0 };
+    slot.row.status.reason.map_or(0, severity).max(failing)
+}
 
 /// How much a reason needs a person: the higher, the more.
 fn severity(reason: Reason) -> u8 {

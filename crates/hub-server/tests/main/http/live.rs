@@ -173,6 +173,37 @@ async fn a_new_topic_shows_up_and_a_deleted_one_is_gone() {
 }
 
 #[tokio::test]
+async fn a_page_has_no_topic_that_is_gone_when_most_of_them_were_deleted() {
+    let world = World::new().await;
+    for n in 0..300 {
+        world.fill(&format!("t{n}"), 1).await;
+    }
+    let mut reader = open(&world, "topics", STATIC).await;
+    message(&mut reader, "sample").await;
+    let listed = async || {
+        let page = world.get("/topics?limit=1000").await.ok();
+        names(&json!({"rows": page["topics"]})).into_iter().map(str::to_owned).collect::<BTreeSet<String>>()
+    };
+    let mut page = listed().await;
+    for n in 0..290 {
+        world.bus().delete_topic(&format!("t{n}")).await.unwrap();
+    }
+    world.fill("last", 1).await;
+    let expected = listed().await;
+    assert_eq!(expected.len(), 11);
+    while page != expected {
+        let next = message(&mut reader, "topics").await;
+        if next["reset"] == true {
+            page = listed().await;
+        }
+        page.extend(names(&next).into_iter().map(str::to_owned));
+        for name in next["gone"].as_array().into_iter().flatten() {
+            page.remove(name.as_str().unwrap());
+        }
+    }
+}
+
+#[tokio::test]
 async fn rows_that_do_not_fit_into_a_message_come_in_the_next_ones() {
     let world = World::new().await;
     let mut reader = open(&world, "topics", STATIC).await;
@@ -491,6 +522,31 @@ async fn problems_come_with_the_worst_first_and_only_to_those_who_may_see_them()
         ])
     );
     assert_eq!(mine["more"], 0);
+}
+
+#[tokio::test]
+async fn many_groups_in_trouble_hide_no_problem_of_another_kind() {
+    let world = World::new().await;
+    world.fill("t", 1).await;
+    world.fill("u", 1).await;
+    for n in 0..60 {
+        world.group("t", &format!("g{n}")).await;
+    }
+    let member = world.bus().subscribe("u").group("g").from(Position::Earliest).max_attempts(1);
+    member.open().await.unwrap().recv().await.unwrap().nack("no").unwrap();
+    world.clock.jump(60_000);
+    world.store.set_health(|| Health { warnings: vec!["little room".into()], ..Health::default() });
+    let mut reader = open(&world, "overview", STATIC).await;
+    let worst_first = [&["store"][..], &["group"; 48], &["letters"]].concat();
+    loop {
+        let all = message(&mut reader, "problems").await;
+        let problems = all["problems"].as_array().unwrap().iter();
+        let kinds: Vec<&str> = problems.map(|problem| problem["kind"].as_str().unwrap()).collect();
+        if kinds == worst_first {
+            assert_eq!(all["more"], 12);
+            break;
+        }
+    }
 }
 
 #[tokio::test]

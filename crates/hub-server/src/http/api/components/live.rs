@@ -105,8 +105,8 @@ pub(in super::super) fn messages() -> Value {
     any(&[
         named("LiveSample"),
         object(&[("problems", array(named("Problem"))), ("more", count())]),
-        object(&[("rows", array(named("LiveTopic"))), ("gone?", array(topic()))]),
-        object(&[("rows", array(named("LiveGroup"))), ("gone?", array(gone_group))]),
+        object(&[("rows", array(named("LiveTopic"))), ("gone?", array(topic())), ("reset?", yes())]),
+        object(&[("rows", array(named("LiveGroup"))), ("gone?", array(gone_group)), ("reset?", yes())]),
         named("GroupDetail"),
         object(&[("events", array(named("TailRow"))), ("skipped", count()), ("initial?", yes())]),
         object(&[("rows", array(named("StateRow"))), ("reset?", yes())]),
