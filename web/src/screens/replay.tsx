@@ -12,7 +12,8 @@ export type Which = Readonly<{ topic?: string; group?: string; err?: string; q?:
 export type Acting = Readonly<{ kind: "replay" | "discard"; topic: string; ids?: readonly string[]; round?: number }>;
 export type Outcome = Readonly<{ replayed?: number; skipped?: number; failed?: number; discarded?: number; next?: string; job?: string; total?: number; failures?: readonly { error: string }[] }>;
 
-type DryRun = Readonly<{ matched: number; skipped?: number; complete?: boolean }>;
+/** `upto` is the newest letter that was counted. */
+type DryRun = Readonly<{ matched: number; skipped?: number; complete?: boolean; upto?: number }>;
 /** What was done. With `error`, a request failed before everything was. */
 type Sum = { replayed: number; skipped: number; failed: number; discarded: number; reason: string | undefined; isStopped: boolean; error: ApiError | undefined };
 
@@ -31,16 +32,22 @@ function commandOf({ kind, topic, ids, round = 1 }: Acting, filter: Which, rate:
   return command("dlq rm", [topic, ...(ids ?? [])], { ...chosen, "--all": ids === undefined && Object.keys(chosen).length === 0 ? true : undefined });
 }
 
+/** The selected letters as requests name them; one request without ids if all that match are meant. */
+function partsOf(ids: readonly string[] | undefined): readonly { ids?: readonly string[] }[] {
+  if (ids === undefined) return [{}];
+  return Array.from({ length: Math.ceil(ids.length / REQUEST_IDS) }, (_, n) => ({ ids: ids.slice(n * REQUEST_IDS, (n + 1) * REQUEST_IDS) }));
+}
+
 /** The request in parts that the hub takes, one after the other, until they are through or somebody stops them. */
 async function inParts(path: string, body: object, ids: readonly string[] | undefined, total: number, { signal, report }: Progress): Promise<Sum> {
   const sum: Sum = { replayed: 0, skipped: 0, failed: 0, discarded: 0, reason: undefined, isStopped: false, error: undefined };
-  const parts = ids === undefined ? [undefined] : Array.from({ length: Math.ceil(ids.length / REQUEST_IDS) }, (_, n) => ids.slice(n * REQUEST_IDS, (n + 1) * REQUEST_IDS));
+  const parts = partsOf(ids);
   for (const part of parts) {
     let after: string | undefined;
     do {
       let one: Outcome;
       try {
-        one = await post<Outcome>(path, { ...body, ...(part === undefined ? {} : { ids: part }), ...(after === undefined ? {} : { after }) });
+        one = await post<Outcome>(path, { ...body, ...part, ...(after === undefined ? {} : { after }) });
       } catch (error) {
         return { ...sum, error: asApiError(error) };
       }
@@ -60,11 +67,14 @@ async function inParts(path: string, body: object, ids: readonly string[] | unde
 export function Act({ acting, which, close, done, started }: { acting: Acting; which: Which; close: () => void; done: () => void; started: (job: string) => void }) {
   const rate = useSignal("");
   const total = useSignal(0);
+  /** What is given up after the count is not acted on. */
+  const upto = useSignal<number | undefined>(undefined);
   const { kind, topic, ids, round } = acting;
   const isReplay = kind === "replay";
   const { topic: _, replayed: __, ...filter } = which;
   const isEverything = ids === undefined && Object.keys(filter).length === 0;
   const body = { topic, ...(ids === undefined ? filter : {}), ...(!isReplay && isEverything ? { all: true } : {}), ...(isReplay && round !== undefined && round > 1 ? { round } : {}) };
+  const counted = () => (upto.peek() === undefined ? body : { ...body, upto: upto.peek() });
   const path = isReplay ? "/dlq/replay" : "/dlq/delete";
   const most = ids !== undefined && ids.length > REQUEST_IDS ? `a job takes at most ${count(REQUEST_IDS)} selected letters; leave the rate empty, or filter instead` : undefined;
   return (
@@ -75,11 +85,16 @@ export function Act({ acting, which, close, done, started }: { acting: Acting; w
       refused={refused("admin", topic) ?? (rate.value === "" ? undefined : most)}
       command={commandOf(acting, filter, rate.value)}
       preview={async () => {
-        const dry: DryRun = await post<DryRun>(path, { ...body, ...(ids === undefined ? {} : { ids: ids.slice(0, REQUEST_IDS) }), dryRun: true });
-        const matched = ids === undefined || ids.length <= REQUEST_IDS ? dry.matched : ids.length;
+        let [matched, skipped, more] = [0, 0, ""];
+        upto.value = undefined;
+        for (const part of partsOf(ids)) {
+          const dry = await post<DryRun>(path, { ...body, ...part, dryRun: true });
+          matched += dry.matched;
+          skipped += dry.skipped ?? 0;
+          if (dry.complete === false) more = "At least ";
+          upto.value ??= dry.upto;
+        }
         total.value = matched;
-        const more = dry.complete === false ? "At least " : "";
-        const skipped = dry.skipped ?? 0;
         const nothing = matched - skipped > 0 ? undefined : matched === 0 ? "no letter matches any more" : "all of them were replayed before; select them to replay them once more";
         if (!isReplay) {
           return { nothing, says: <p>{more}{plural(matched, "letter")} will be in no list any more, and cannot be replayed.{which.replayed === "0" && ids === undefined && " Letters that match and were replayed are among them."}</p> };
@@ -97,12 +112,12 @@ export function Act({ acting, which, close, done, started }: { acting: Acting; w
       act={async (progress) => {
         const perSecond = Number(rate.peek());
         if (isReplay && perSecond > 0) {
-          const { job } = await post<Outcome>(path, { ...body, ...(ids === undefined ? {} : { ids }), rate: perSecond });
+          const { job } = await post<Outcome>(path, { ...counted(), ...partsOf(ids)[0], rate: perSecond });
           close();
           if (job !== undefined) started(job);
           return <p>Started.</p>;
         }
-        const sum = await inParts(path, body, ids, total.peek(), progress);
+        const sum = await inParts(path, counted(), ids, total.peek(), progress);
         // Nothing was done: the dialog stays, to try again.
         if (sum.error !== undefined && sum.replayed + sum.skipped + sum.failed + sum.discarded === 0) throw sum.error;
         const end = <>{sum.isStopped && <p class="note">Stopped before the end.</p>}{sum.error !== undefined && <><p class="note">It ended before everything was done. What the last request did is not known.</p><ErrorBanner error={sum.error} /></>}</>;

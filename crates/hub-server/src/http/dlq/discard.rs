@@ -7,7 +7,7 @@ use super::super::cursors::exists;
 use super::super::error::{Answer, Failure, in_time};
 use super::super::query::Params;
 use super::replay::{Cut, Which};
-use super::which;
+use super::{job, which};
 use crate::Hub;
 use crate::acl::Target;
 use crate::limits::Work;
@@ -16,7 +16,7 @@ use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
-use hub_core::LetterFilter;
+use hub_core::{LetterFilter, LetterRange};
 use hub_proto::{TopicName, limits};
 use serde::Deserialize;
 use serde_json::json;
@@ -35,7 +35,7 @@ struct Discard {
     after: Option<String>,
 }
 
-const SHAPE: &str = "{topic, ids?, group?, err?, q?, key?, fromTs?, toTs?, all?, dryRun?, after?}";
+const SHAPE: &str = "{topic, ids?, group?, err?, q?, key?, fromTs?, toTs?, upto?, all?, dryRun?, after?}";
 
 pub(in super::super) async fn discard(
     State(hub): State<Hub>,
@@ -47,9 +47,9 @@ pub(in super::super) async fn discard(
     Params::read(query.as_deref(), &[])?;
     caller.take_one()?;
     let body = body::read(&headers, body, &hub.settings().limits).await?;
-    let known = ["topic", "ids", "group", "err", "q", "key", "fromTs", "toTs", "all", "dryRun", "after"];
+    let known = ["topic", "ids", "group", "err", "q", "key", "fromTs", "toTs", "upto", "all", "dryRun", "after"];
     let asked: Discard = super::replay::read_known(&body, SHAPE, &known)?;
-    let cut = Cut::read(asked.after.as_deref())?;
+    let cut = Cut::read(asked.after.as_deref(), asked.which.upto)?;
     let (topic, filter) = asked.which.read()?;
     if filter.is_empty() != asked.all {
         return Err(Failure::bad_request(match asked.all {
@@ -87,23 +87,38 @@ async fn act(
     caller.administrate(Target::Topic(&topic), about)?;
     exists(hub.bus(), &topic)?;
     let range = in_time(cut.range(hub.bus(), &topic)).await?;
+    if is_dry {
+        return count(hub, caller, &topic, &filter, range).await;
+    }
     let page = in_time(hub.bus().dead_letters(&topic, &filter, range, limits::BATCH_EVENTS)).await?;
-    let count = page.letters.len();
-    let discarded = match is_dry {
-        true => 0,
-        false => in_time(hub.bus().discard_dead_letters(&page.letters)).await?,
-    };
+    let discarded = in_time(hub.bus().discard_dead_letters(&page.letters)).await?;
     caller.owe(Work { bytes: page.bytes, ..Work::publishes(discarded) });
     if discarded > 0 {
         tracing::info!(%topic, letters = discarded, "dead letters discarded");
     }
-    let next = page.next.map(|after| Cut::write(after, range.upto));
-    let mut answer = match is_dry {
-        true => json!({"topic": topic, "matched": count}),
-        false => json!({"topic": topic, "discarded": discarded}),
-    };
-    if let Some(next) = next {
-        answer["next"] = json!(next);
+    let mut answer = json!({"topic": topic, "discarded": discarded});
+    if let Some(after) = page.next {
+        answer["next"] = json!(Cut::write(after, range.upto));
+    }
+    Ok(Json(answer).into_response())
+}
+
+/// What a dry run answers.
+async fn count(
+    hub: &Hub,
+    mut caller: Caller,
+    topic: &TopicName,
+    filter: &LetterFilter,
+    range: LetterRange,
+) -> Answer {
+    let counted = in_time(job::count(hub.bus(), topic, filter, range, 1)).await?;
+    caller.owe(Work::bytes(counted.bytes));
+    let mut answer = json!({
+        "topic": topic, "dryRun": true, "matched": counted.matched, "complete": counted.next.is_none(),
+        "upto": range.upto,
+    });
+    if let Some(after) = counted.next {
+        answer["next"] = json!(Cut::write(after, range.upto));
     }
     Ok(Json(answer).into_response())
 }

@@ -40,6 +40,8 @@ pub(super) struct Which {
     key: Option<String>,
     from_ts: Option<Millis>,
     to_ts: Option<Millis>,
+    /// Letters behind this seq are not meant.
+    pub upto: Option<u64>,
 }
 
 impl Which {
@@ -86,7 +88,7 @@ struct Asked {
 }
 
 const SHAPE: &str =
-    "{topic, ids?, group?, err?, q?, key?, fromTs?, toTs?, rate?, round?, payload?, dryRun?, after?}";
+    "{topic, ids?, group?, err?, q?, key?, fromTs?, toTs?, upto?, rate?, round?, payload?, dryRun?, after?}";
 
 /// `null` is a payload, too.
 fn raw<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
@@ -118,8 +120,9 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    pub fn read(after: Option<&str>) -> Result<Self, Failure> {
-        let Some(text) = after else { return Ok(Self::default()) };
+    /// `upto` is what a count that was asked for before has answered.
+    pub fn read(after: Option<&str>, upto: Option<u64>) -> Result<Self, Failure> {
+        let Some(text) = after else { return Ok(Self { after: 0, upto }) };
         let wrong =
             || Failure::bad_request(format!("after is {}; it must be next of a request before", shown(text)));
         let (after, upto) = text.split_once('-').ok_or_else(wrong)?;
@@ -190,11 +193,11 @@ pub(in super::super) async fn replay(
     caller.take_one()?;
     let body = body::read(&headers, body, &hub.settings().limits).await?;
     let known = [
-        "topic", "ids", "group", "err", "q", "key", "fromTs", "toTs", "rate", "round", "payload", "dryRun",
-        "after",
+        "topic", "ids", "group", "err", "q", "key", "fromTs", "toTs", "upto", "rate", "round", "payload",
+        "dryRun", "after",
     ];
     let asked: Asked = read_known(&body, SHAPE, &known)?;
-    let cut = Cut::read(asked.after.as_deref())?;
+    let cut = Cut::read(asked.after.as_deref(), asked.which.upto)?;
     let round = bounded("round", asked.round.unwrap_or(1), MAX_ROUND)?;
     let rate = asked.rate.map(|rate| bounded("rate", rate, MAX_RATE)).transpose()?;
     let payload =
@@ -270,7 +273,7 @@ async fn count(
     caller.owe(Work::bytes(counted.bytes));
     let mut answer: Value = json!({
         "topic": topic, "dryRun": true, "matched": counted.matched, "skipped": counted.skipped,
-        "complete": counted.next.is_none(),
+        "complete": counted.next.is_none(), "upto": range.upto,
     });
     if let Some(after) = counted.next {
         answer["next"] = json!(Cut::write(after, range.upto));

@@ -165,7 +165,7 @@ async fn a_replay_goes_to_the_group_that_failed_and_doubles_nothing() {
         other.recv().await.unwrap().ack().unwrap();
     }
     let dry = replay(&world, json!({"topic": "t", "dryRun": true})).await;
-    assert_eq!(dry, json!({"topic": "t", "dryRun": true, "matched": 2, "skipped": 0, "complete": true}));
+    assert_eq!(dry, json!({"topic": "t", "dryRun": true, "matched": 2, "skipped": 0, "complete": true, "upto": 2}));
     assert_eq!(last(&world, "t").await, 2, "a dry run does nothing");
     let done = replay(&world, json!({"topic": "t", "err": "no"})).await;
     assert_eq!(done, json!({"topic": "t", "replayed": 1, "skipped": 0, "failed": 0}));
@@ -262,12 +262,29 @@ async fn a_letter_whose_group_is_gone_fails_with_the_reason() {
 }
 
 #[tokio::test]
+async fn what_is_given_up_after_a_count_is_neither_replayed_nor_discarded_with_it() {
+    let world = World::new().await;
+    bury(&world, "t", "g", &["no", "no"]).await;
+    let discard = async |body: Value| world.post("/dlq/delete", &body.to_string()).await.ok();
+    let counted = replay(&world, json!({"topic": "t", "err": "no", "dryRun": true})).await;
+    let upto = &counted["upto"];
+    assert_eq!(discard(json!({"topic": "t", "err": "no", "dryRun": true})).await["upto"], *upto);
+    bury(&world, "t", "g", &["no"]).await;
+    let done = replay(&world, json!({"topic": "t", "err": "no", "upto": upto})).await;
+    assert_eq!(done, json!({"topic": "t", "replayed": 2, "skipped": 0, "failed": 0}));
+    assert_eq!(discard(json!({"topic": "t", "err": "no", "upto": upto})).await["discarded"], 2);
+    let job = replay(&world, json!({"topic": "t", "rate": 10, "upto": upto})).await;
+    assert_eq!(job["total"], 0);
+    assert_eq!(list(&world, "topic=t").await.len(), 1);
+}
+
+#[tokio::test]
 async fn discarded_letters_are_gone_from_lists_and_counts() {
     let world = World::new().await;
     bury(&world, "t", "g", &["no", "why", "no", "no"]).await;
     let discard = async |body: Value| world.post("/dlq/delete", &body.to_string()).await;
     let dry = discard(json!({"topic": "t", "err": "no", "dryRun": true})).await.ok();
-    assert_eq!(dry, json!({"topic": "t", "matched": 3}));
+    assert_eq!(dry, json!({"topic": "t", "dryRun": true, "matched": 3, "complete": true, "upto": 4}));
     let ids: Vec<Value> = list(&world, "topic=t").await.iter().map(|letter| letter["id"].clone()).collect();
     let path = format!("/dlq?topic=t&ids={},{}", ids[0].as_str().unwrap(), ids[2].as_str().unwrap());
     assert_eq!(world.ask("DELETE", &path, STATIC, "").await.ok(), json!({"topic": "t", "discarded": 2}));

@@ -205,7 +205,7 @@ pub static DLQ_SUMMARY: Endpoint = get(
 /// Which letters are meant. Null counts as absent.
 fn which() -> Vec<(&'static str, Value)> {
     let filter = || or_null(text_of(0, FILTER_BYTES));
-    let time = || or_null(integer(0, u64::MAX));
+    let number = || or_null(integer(0, u64::MAX));
     vec![
         ("topic", topic()),
         ("ids?", or_null(array_of(1, limits::BATCH_EVENTS, id()))),
@@ -213,8 +213,9 @@ fn which() -> Vec<(&'static str, Value)> {
         ("err?", filter()),
         ("q?", filter()),
         ("key?", filter()),
-        ("fromTs?", time()),
-        ("toTs?", time()),
+        ("fromTs?", number()),
+        ("toTs?", number()),
+        ("upto?", number()),
         ("dryRun?", flag()),
         ("after?", or_null(json!({"type": "string", "pattern": "^[0-9]+-[0-9]+$"}))),
     ]
@@ -240,6 +241,7 @@ fn replayed() -> Value {
             ("matched", count()),
             ("skipped", count()),
             ("complete", flag()),
+            ("upto", count()),
             ("next?", text()),
         ]),
         object(&[
@@ -272,7 +274,7 @@ pub static DLQ_REPLAY: Endpoint = post(
                 "replayed",
                 r#"{"topic":"payments","replayed":1,"skipped":0,"failed":1,"failures":[{"id":"0b470ccc-c063-5475-8e05-31bfa5e61793","error":"topic payments has no group ledger","code":"bad_request"}]}"#,
             ),
-            ("dry run", r#"{"topic":"payments","dryRun":true,"matched":1,"skipped":0,"complete":true}"#),
+            ("dry run", r#"{"topic":"payments","dryRun":true,"matched":1,"skipped":0,"complete":true,"upto":12}"#),
             (
                 "job",
                 r#"{"job":"01a0f3c2-7a80-7cc0-8f5e-0242ac120009","topic":"payments","total":1,"complete":true,"rate":10}"#,
@@ -287,7 +289,15 @@ fn discard_letters() -> Value {
 }
 
 fn discarded_or_matched() -> Value {
-    any(&[discarded(), object(&[("topic", topic()), ("matched", count()), ("next?", text())])])
+    let matched = object(&[
+        ("topic", topic()),
+        ("dryRun", yes()),
+        ("matched", count()),
+        ("complete", flag()),
+        ("upto", count()),
+        ("next?", text()),
+    ]);
+    any(&[discarded(), matched])
 }
 
 fn discarded() -> Value {
@@ -310,7 +320,7 @@ pub static DLQ_DELETE: Endpoint = post(
         discarded_or_matched,
         &[
             ("discarded", r#"{"topic":"payments","discarded":1}"#),
-            ("dry run", r#"{"topic":"payments","matched":1}"#),
+            ("dry run", r#"{"topic":"payments","dryRun":true,"matched":1,"complete":true,"upto":12}"#),
         ],
     )],
 )
