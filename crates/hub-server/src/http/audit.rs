@@ -26,6 +26,8 @@ pub(super) struct About<'a> {
     /// What an admin action is about, if that is no topic: `sub:NAME`, `jti:ID`, `outbox:NAME`, `list:LABEL`,
     /// `push:NAME`, `backup`.
     pub target: Option<&'a str>,
+    /// It is only counted what would be done.
+    pub is_dry_run: bool,
 }
 
 impl Trail {
@@ -77,7 +79,7 @@ impl Trail {
             via: Via::Http,
             peer: *peer,
             identity,
-            op: &format!("{method} {}", route(uri)),
+            op: &format!("{method} {}{}", route(uri), if about.is_dry_run { " (dry run)" } else { "" }),
             action,
             topic: about.topic,
             group: about.group,

@@ -231,7 +231,7 @@ impl Caller {
         match self.may(action, target, group) {
             true => Ok(()),
             false => {
-                let about = About { topic: Some(&name_of(target)), group, target: None };
+                let about = About { topic: Some(&name_of(target)), group, ..About::default() };
                 Err(self.refused(action.as_str(), about, forbidden(action, target, group)))
             }
         }

@@ -80,7 +80,7 @@ pub(super) fn must_see(caller: &Caller, topic: &TopicName, group: &GroupName) ->
     if caller.sees_group(topic, group) {
         return Ok(());
     }
-    let about = About { topic: Some(topic), group: Some(group), target: None };
+    let about = About { topic: Some(topic), group: Some(group), ..About::default() };
     let text = format!(
         "the token allows neither to join group {group} on topic {topic} nor to administrate the topic"
     );

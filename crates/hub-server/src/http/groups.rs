@@ -231,7 +231,7 @@ pub(super) async fn delete(State(hub): State<Hub>, mut caller: Caller, RawQuery(
             caller.take_one()?;
             let is_allowed = may_delete_list(&hub, &caller, label, &group).await?;
             let list = format!("list:{label}");
-            let about = About { group: Some(&group), target: Some(&list), topic: None };
+            let about = About { group: Some(&group), target: Some(&list), ..About::default() };
             caller.administrate_if(is_allowed, about, || {
                 let (label, group) = (shown(label), shown(&group));
                 let text = format!(

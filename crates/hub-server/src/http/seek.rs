@@ -42,7 +42,8 @@ pub(super) async fn seek(
     caller.take_one()?;
     let body = body::read(&headers, body, &hub.settings().limits).await?;
     let (topic, group, to, is_dry) = read(&body)?;
-    caller.administrate(Target::Topic(&topic), About { group: Some(&group), ..About::default() })?;
+    let about = About { group: Some(&group), is_dry_run: is_dry, ..About::default() };
+    caller.administrate(Target::Topic(&topic), about)?;
     exists(hub.bus(), &topic)?;
     if is_dry {
         return Ok(Json(in_time(look(&hub, &topic, &group, to)).await?).into_response());

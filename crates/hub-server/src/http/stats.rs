@@ -80,7 +80,7 @@ fn must_see(caller: &Caller, topic: &TopicName, group: Option<&GroupName>) -> Re
     if sees {
         return Ok(());
     }
-    let about = About { topic: Some(topic), group: group.map(GroupName::as_str), target: None };
+    let about = About { topic: Some(topic), group: group.map(GroupName::as_str), ..About::default() };
     let text = format!("the token allows nothing on topic {topic}");
     Err(caller.refused("read", about, Error::new(Code::Forbidden, text)))
 }

@@ -353,7 +353,7 @@ async fn every_admin_action_is_told_whether_it_is_allowed_or_not() {
         (
             "POST",
             "/dlq/replay",
-            "POST /dlq/replay",
+            "POST /dlq/replay (dry run)",
             &json!({"topic": "t", "group": "g", "dryRun": true}),
             json!({"topic": "t", "group": "g"}),
         ),

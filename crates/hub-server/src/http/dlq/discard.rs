@@ -83,7 +83,7 @@ async fn act(
     cut: Cut,
     is_dry: bool,
 ) -> Answer {
-    let about = About { group: filter.group.as_deref(), ..About::default() };
+    let about = About { group: filter.group.as_deref(), is_dry_run: is_dry, ..About::default() };
     caller.administrate(Target::Topic(&topic), about)?;
     exists(hub.bus(), &topic)?;
     let range = in_time(cut.range(hub.bus(), &topic)).await?;
