@@ -284,6 +284,14 @@ impl ById {
         }
     }
 
+    /// What the consumer has in hand stays leased for this long at least.
+    pub fn hold_for(&mut self, time: Millis) {
+        for held in self.in_hand.values() {
+            // A lease that has ended meanwhile is not missed.
+            let _ = held.group.extend(held.lease, time);
+        }
+    }
+
     /// The event that the consumer has had in hand for longest: if it vanishes, this one may be what killed it.
     pub fn oldest(&self) -> Option<EventId> {
         let held = self.in_hand.iter().filter(|(_, held)| held.group.is_held(held.lease));

@@ -25,6 +25,8 @@ use uuid::Uuid;
 
 /// How long a member waits for its hub, if it is not a client's to resume.
 const HUB_GRACE: Duration = Duration::from_secs(2);
+/// What is left of a lease at least when its member comes back in the last moment.
+const LEASE_MARGIN: Duration = Duration::from_secs(2);
 /// How long a session may take to release a member.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most members that wait at once. More leave their groups at once.
@@ -307,6 +309,12 @@ impl MemberAttachment {
     /// The connection was lost: the subscription waits for its member.
     pub fn detach(self, mut feed: Box<ById>, why: Detachment) {
         feed.park();
+        let grace = match (why, self.client_grace) {
+            (Detachment::HubLost, grace) => grace.map_or(HUB_GRACE, |grace| grace.max(HUB_GRACE)),
+            (_, grace) => grace.unwrap_or(HUB_GRACE),
+        };
+        // No lease ends while its member may come back: it ends with the grace, or goes on.
+        feed.hold_for((grace + LEASE_MARGIN).as_millis() as u64);
         let (hub, key, ticket) = (self.hub.clone(), self.key.clone(), self.ticket);
         if hub.draining().is_cancelled() {
             // A hub that stops blames nobody. The attachment that is dropped here tells those that wait for the member.
@@ -336,10 +344,6 @@ impl MemberAttachment {
             return end(feed, why);
         }
         hub.detached_members().changed.notify_waiters();
-        let grace = match (why, self.client_grace) {
-            (Detachment::HubLost, grace) => grace.map_or(HUB_GRACE, |grace| grace.max(HUB_GRACE)),
-            (_, grace) => grace.unwrap_or(HUB_GRACE),
-        };
         // A client that can resume the member may come through another hub than the one that is gone.
         let through = self.through.filter(|_| self.client_grace.is_none());
         let sessions = hub.sessions().clone();
