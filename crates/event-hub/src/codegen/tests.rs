@@ -87,15 +87,12 @@ fn no_description_gets_out_of_its_comment() {
     let hostile = "*/ export const x = 1 /*\u{2028}*/\r*/ @ts-ignore\n*//// \\u002a/";
     let schema = json!({"type": "object", "description": hostile, "title": "*/", "properties": {"a": {"description": hostile}}});
     let text = typescript::generate(&[source("t", schema.clone())]);
-    // Whatever is left of a comment is the text without it.
-    let outside: String = text
-        .split("/*")
-        .enumerate()
-        .map(|(at, part)| match at {
-            0 => part,
-            _ => part.split_once("*/").expect("a comment that ends").1,
-        })
-        .collect();
+    let (mut outside, mut rest) = (String::new(), &text[..]);
+    while let Some((before, comment)) = rest.split_once("/*") {
+        outside.push_str(before);
+        rest = comment.split_once("*/").expect("a comment that ends").1;
+    }
+    outside.push_str(rest);
     assert!(!outside.contains("const x"), "{text}");
     assert!(!text.contains("@ts-"), "{text}");
     let text = rust::generate(&[source("t", schema)]);

@@ -2,7 +2,7 @@
 
 use crate::hub::{Hub, Place, run_with};
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
@@ -30,7 +30,7 @@ fn types_are_written_from_the_schemas_of_a_hub() {
     assert_eq!(run(&["codegen", "typescript"]).ends_with(0).out, generated("generated.ts"));
     let out = place.text("types.rs");
     let ran = run(&["codegen", "rust", "--out", &out]);
-    ran.ends_with(0).says("types.rs: 17 schemas");
+    ran.ends_with(0).says(&format!("types.rs: {} schemas", schemas().as_object().unwrap().len()));
     assert_eq!(std::fs::read_to_string(&out).unwrap(), generated("generated.rs"));
     run(&["codegen", "rust", "--out", &out]).ends_with(0).says("nothing changed");
     let some = run(&["codegen", "typescript", "process.**"]);
@@ -45,19 +45,16 @@ fn the_compiler_of_typescript_takes_what_is_generated() {
     let Some(modules) = hub_testbed::drivers::node_typescript().unwrap() else { return };
     let place = Place::new();
     place.write("generated.ts", &generated("generated.ts"));
-    let usage = place.write("usage.ts", &generated("usage.ts"));
+    place.write("usage.ts", &generated("usage.ts"));
+    let options = json!({
+        "noEmit": true, "strict": true, "exactOptionalPropertyTypes": true, "noUncheckedIndexedAccess": true,
+        "types": [], "target": "es2022", "module": "esnext", "moduleResolution": "bundler",
+    });
+    let project = json!({"compilerOptions": options, "files": ["usage.ts"]});
+    let project = place.write("tsconfig.json", &project.to_string());
     let mut tsc = Command::new("node");
-    tsc.arg(modules.join("typescript/bin/tsc"));
-    tsc.args([
-        "--noEmit",
-        "--strict",
-        "--exactOptionalPropertyTypes",
-        "--noUncheckedIndexedAccess",
-        "--types",
-        "",
-    ]);
-    tsc.args(["--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler"]);
-    let output = tsc.arg(&usage).output().unwrap();
+    let output =
+        tsc.arg(modules.join("typescript/bin/tsc")).args(["--project", &project]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
 }

@@ -169,6 +169,13 @@ fixtures! {
         a_derived_topic_s_name_is_as_long_as_its_source_s_may_be
         a_right_on_a_derived_topic_is_none_without_the_right_on_its_source
     }
+    schemas = "schemas" {
+        a_payload_that_does_not_match_the_schema_of_its_topic_is_refused_with_the_path_and_the_rule
+        a_tombstone_passes_every_schema
+        each_event_of_a_batch_is_checked_by_itself
+        nothing_of_an_ordered_batch_is_published_behind_a_payload_that_does_not_match
+        integers_beyond_2_53_are_exact
+    }
 }
 
 /// The name of a fixture as one of a test.

@@ -94,6 +94,7 @@ impl FilledWorld {
     /// Adds what is missing: requests delete topics, groups, letters and push subscriptions.
     pub async fn fill(&mut self) {
         self.held.clear();
+        self.delete_schemas().await;
         let bus = self.world.bus().clone();
         for topic in ["t", "orders.created"] {
             for n in 0..4 {
@@ -144,6 +145,15 @@ impl FilledWorld {
         event.nack("no such account").unwrap();
         until("the letter is written", async || letters().await > before).await;
         member.close();
+    }
+
+    /// Requests store schemas that nothing matches.
+    async fn delete_schemas(&self) {
+        let listed = self.world.get("/schemas?limit=1000").await.ok();
+        for schema in listed["schemas"].as_array().unwrap() {
+            let path = format!("/schemas/{}", schema["topic"].as_str().unwrap());
+            self.world.ask("DELETE", &path, STATIC, "").await.ok();
+        }
     }
 
     /// Schemas that everything matches, one of them of two versions.
