@@ -1,6 +1,6 @@
 // What passes on a topic: live, with pause and filter, or from a time on.
 import { useSignal } from "@preact/signals";
-import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { useAnnounced } from "../lib/announce.ts";
 import { getText } from "../lib/api.ts";
 import { type Page, usePages } from "../lib/data.ts";
@@ -117,7 +117,8 @@ function Live({ name, lastCommitted, update }: { name: string; lastCommitted: nu
     fresh.value = 0;
   }, [isPaused, begun.value]);
   const viewer = useMemo(() => viewerChanges.peek(), []);
-  useEffect(() => () => {
+  // While the next screen is drawn, not after it: who comes back at once finds the tail.
+  useLayoutEffect(() => () => {
     if (viewer !== viewerChanges.peek()) return;
     if (held.peek() !== undefined) keep(place, { rows: rows.peek(), held: held.peek() ?? [], skipped: skipped.peek(), fresh: fresh.peek(), scroll });
     else kept.delete(place);
