@@ -1,6 +1,6 @@
 // A text field whose value is a parameter of the address.
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { route, set } from "../lib/route.ts";
 
 /** Pause after the last key before the address changes. */
@@ -16,7 +16,8 @@ export function FilterBox({ label, param = "q", placeholder = "Filter", main = p
   const text = useSignal(route.value.params[param] ?? "");
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => () => clearTimeout(timer.current), []);
+  // While the next screen is drawn, not after it: it is not for that one.
+  useLayoutEffect(() => () => clearTimeout(timer.current), []);
   useEffect(() => {
     const given = route.value.params[param] ?? "";
     if (document.activeElement !== input.current) text.value = given;
