@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { useAnnounced } from "../lib/announce.ts";
 import { type ApiError, get, pages } from "../lib/api.ts";
 import { hubTime, now } from "../lib/clock.ts";
-import { asApiError, generation, useResource } from "../lib/data.ts";
+import { asApiError, generation, RETRY_MS, useResource } from "../lib/data.ts";
 import { command, count, localInput, plural, time, visible } from "../lib/format.ts";
 import { settled, useLive } from "../lib/live.ts";
 import { open, route, set, to } from "../lib/route.ts";

@@ -53,8 +53,7 @@ fn the_compiler_of_typescript_takes_what_is_generated() {
     let project = json!({"compilerOptions": options, "files": ["usage.ts"]});
     let project = place.write("tsconfig.json", &project.to_string());
     let mut tsc = Command::new("node");
-    let output =
-        tsc.arg(modules.join("typescript/bin/tsc")).args(["--project", &project]).output().unwrap();
+    let output = tsc.arg(modules.join("typescript/bin/tsc")).args(["--project", &project]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
 }

@@ -47,7 +47,8 @@ pub(in super::super) async fn discard(
     Params::read(query.as_deref(), &[])?;
     caller.take_one()?;
     let body = body::read(&headers, body, &hub.settings().limits).await?;
-    let known = ["topic", "ids", "group", "err", "q", "key", "fromTs", "toTs", "upto", "all", "dryRun", "after"];
+    let known =
+        ["topic", "ids", "group", "err", "q", "key", "fromTs", "toTs", "upto", "all", "dryRun", "after"];
     let asked: Discard = super::replay::read_known(&body, SHAPE, &known)?;
     let cut = Cut::read(asked.after.as_deref(), asked.which.upto)?;
     let (topic, filter) = asked.which.read()?;

@@ -210,8 +210,7 @@ pub(in super::super) async fn replay(
         return Err(Failure::bad_request("rate makes it a job, which takes neither payload nor after"));
     }
     caller.owe_body(&topic, body.len());
-    let about =
-        About { group: filter.group.as_deref(), is_dry_run: asked.dry_run, ..About::default() };
+    let about = About { group: filter.group.as_deref(), is_dry_run: asked.dry_run, ..About::default() };
     caller.administrate(Target::Topic(&topic), about)?;
     exists(hub.bus(), &topic)?;
     let range = in_time(cut.range(hub.bus(), &topic)).await?;

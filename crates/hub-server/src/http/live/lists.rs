@@ -53,7 +53,14 @@ struct Backlog {
 
 impl Lists {
     pub fn new(wanted: Wanted) -> Self {
-        Self { wanted, seen: None, generation: None, busiest: HashMap::new(), problems: Vec::new(), backlog: None }
+        Self {
+            wanted,
+            seen: None,
+            generation: None,
+            busiest: HashMap::new(),
+            problems: Vec::new(),
+            backlog: None,
+        }
     }
 
     /// Whether there are rows that are still to be sent.

@@ -165,7 +165,10 @@ async fn a_replay_goes_to_the_group_that_failed_and_doubles_nothing() {
         other.recv().await.unwrap().ack().unwrap();
     }
     let dry = replay(&world, json!({"topic": "t", "dryRun": true})).await;
-    assert_eq!(dry, json!({"topic": "t", "dryRun": true, "matched": 2, "skipped": 0, "complete": true, "upto": 2}));
+    assert_eq!(
+        dry,
+        json!({"topic": "t", "dryRun": true, "matched": 2, "skipped": 0, "complete": true, "upto": 2})
+    );
     assert_eq!(last(&world, "t").await, 2, "a dry run does nothing");
     let done = replay(&world, json!({"topic": "t", "err": "no"})).await;
     assert_eq!(done, json!({"topic": "t", "replayed": 1, "skipped": 0, "failed": 0}));
