@@ -532,11 +532,13 @@ async fn many_groups_in_trouble_hide_no_problem_of_another_kind() {
     for n in 0..60 {
         world.group("t", &format!("g{n}")).await;
     }
+    // Nothing is counted before the first sample.
+    let mut reader = open(&world, "overview", STATIC).await;
+    message(&mut reader, "sample").await;
     let member = world.bus().subscribe("u").group("g").from(Position::Earliest).max_attempts(1);
     member.open().await.unwrap().recv().await.unwrap().nack("no").unwrap();
     world.clock.jump(60_000);
     world.store.set_health(|| Health { warnings: vec!["little room".into()], ..Health::default() });
-    let mut reader = open(&world, "overview", STATIC).await;
     let worst_first = [&["store"][..], &["group"; 48], &["letters"]].concat();
     loop {
         let all = message(&mut reader, "problems").await;
