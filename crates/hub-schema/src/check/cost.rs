@@ -6,6 +6,8 @@ use crate::value::Value;
 const SHORT_NUMBER_BYTES: usize = 20;
 /// Bytes of a number that are parsed in a step.
 const PARSED_PER_STEP: usize = 8;
+/// Steps to compare a number that is no plain integer with a bound.
+pub(super) const DECIMAL_COMPARISON: u64 = 2;
 /// Bytes of strings that are compared or hashed in a step.
 pub(super) const COMPARED_PER_STEP: usize = 64;
 /// Members that are looked up in the names of a schema in a step.
@@ -56,7 +58,7 @@ pub(super) fn canonical(value: &Value<'_>) -> u64 {
     }
 }
 
-/// Of sorting `count` values, or of `count` searches in a sorted list of as many, per step of [`canonical`].
+/// The logarithm of a number of values, by which the steps of sorting and of searching values rise.
 pub(super) fn log2(count: usize) -> u64 {
     u64::from(count.max(1).ilog2())
 }

@@ -36,6 +36,9 @@ impl<'v> Check<'_, 'v, '_> {
     pub(super) fn check_number(&mut self, rules: &NumberRules, text: &str) -> Checked {
         self.take(cost::number(text))?;
         let number = Number::parse(text);
+        if let Number::Decimal(_) = number {
+            self.take(cost::DECIMAL_COMPARISON * (rules.minimum.len() + rules.maximum.len()) as u64)?;
+        }
         if let Some((divisor, _)) = &rules.multiple_of {
             self.take(number.division_steps(divisor))?;
         }

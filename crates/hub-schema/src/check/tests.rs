@@ -257,6 +257,10 @@ fn long_numbers_are_charged_by_their_bytes() {
         let (refused, _) = attacked(&any_of(branch, 1000), &payload);
         assert!(refused.is_some_and(|refused| refused.contains(OUT_OF_BUDGET)), "{branch}");
     }
+    // Short numbers that are no plain integers.
+    let decimals = format!("[{}]", vec!["0.5"; 1000].join(","));
+    let (refused, spent) = attacked(&schema(r#"{"items":{"minimum":0,"maximum":1}}"#), &decimals);
+    assert_eq!((refused, spent), (None, 1 + 1000 * 5));
     // Short numbers whose exponents are large.
     let numbers = format!("[{}]", vec!["1e999999999999999999"; 40_000].join(","));
     let (_, spent) = attacked(&schema(r#"{"items":{"multipleOf":5}}"#), &numbers);
