@@ -1,15 +1,16 @@
 //! Checking a payload against a schema: one walk over both, with a bound on its steps.
 
 mod array;
+mod cost;
 mod object;
 mod scalar;
 
-use crate::Violation;
-use crate::bounds::{CHECK_DEPTH, STEPS, STEPS_PER_VALUE};
+use crate::bounds::CHECK_DEPTH;
 use crate::node::{Kinds, Node, NodeId};
 use crate::schema::Schema;
 use crate::value::Value;
 use crate::violation::{Step, shown};
+use crate::{Budget, Violation};
 use array::Items;
 use object::Members;
 
@@ -17,30 +18,45 @@ impl Schema {
     /// Checks a payload: JSON text, as it was published.
     ///
     /// # Errors
-    /// The first rule that it breaks, and where.
+    /// The first rule that it breaks, and where; or that the check takes more steps than a [`Budget`] has.
     pub fn check(&self, payload: &[u8]) -> Result<(), Violation> {
-        let text = std::str::from_utf8(payload)
-            .map_err(|_| Violation::new(&[], "the payload is not UTF-8".to_owned()))?;
-        let (value, count) = Value::read(text).map_err(|why| Violation::new(&[], why.to_string()))?;
-        let budget = STEPS + STEPS_PER_VALUE * count as u64;
-        match Check::new(self, budget, false).run(&value) {
+        self.check_within(payload, &mut Budget::default())
+    }
+
+    /// Checks a payload within a budget that other checks share.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check).
+    pub fn check_within(&self, payload: &[u8], budget: &mut Budget) -> Result<(), Violation> {
+        self.check_value(&read(payload, budget)?, budget)
+    }
+
+    /// Checks a value that was [`read`].
+    pub(crate) fn check_value(&self, value: &Value<'_>, budget: &mut Budget) -> Result<(), Violation> {
+        match Check::new(self, budget, true).check(self.root(), value, None) {
             Ok(()) => Ok(()),
-            // It is said only of what is refused why it is.
-            Err(_) => match Check::new(self, budget, true).run(&value) {
-                Err(Stop::Broken(Some(violation)) | Stop::TooCostly(violation)) => Err(*violation),
-                _ => Err(Violation::new(&[], "it does not match the schema".to_owned())),
-            },
+            Err(Stop::Broken(Some(violation)) | Stop::TooCostly(violation)) => Err(*violation),
+            Err(Stop::Broken(None)) => Err(Violation::new(&[], "it does not match the schema".to_owned())),
         }
     }
 
     /// Whether a value is accepted by one of the schemas in this one; `None` if that cannot be found out within bounds.
     pub(crate) fn accepts(&self, node: NodeId, value: &Value<'_>) -> Option<bool> {
-        match Check::new(self, STEPS, false).check(node, value, None) {
+        match Check::new(self, &mut Budget::default(), false).check(node, value, None) {
             Ok(()) => Some(true),
             Err(Stop::Broken(_)) => Some(false),
             Err(Stop::TooCostly(_)) => None,
         }
     }
+}
+
+/// Reads a payload, and adds its steps to the budget.
+pub(crate) fn read<'p>(payload: &'p [u8], budget: &mut Budget) -> Result<Value<'p>, Violation> {
+    let text = std::str::from_utf8(payload)
+        .map_err(|_| Violation::new(&[], "the payload is not UTF-8".to_owned()))?;
+    let (value, count) = Value::read(text).map_err(|why| Violation::new(&[], why.to_string()))?;
+    budget.add_payload(payload.len(), count);
+    Ok(value)
 }
 
 /// Why a check ends.
@@ -65,25 +81,26 @@ impl Marks {
         self.members.merge(other.members);
         self.items.merge(other.items);
     }
+
+    /// Steps that it takes to merge these into others.
+    fn merge_steps(&self) -> u64 {
+        self.members.merge_steps() + self.items.merge_steps()
+    }
 }
 
 /// One walk.
-struct Check<'s, 'v> {
+struct Check<'s, 'v, 'b> {
     schema: &'s Schema,
-    steps: u64,
+    budget: &'b mut Budget,
     depth: usize,
     /// Whether it is to be said what is wrong.
     explains: bool,
     path: Vec<Step<'v>>,
 }
 
-impl<'s, 'v> Check<'s, 'v> {
-    fn new(schema: &'s Schema, steps: u64, explains: bool) -> Self {
-        Self { schema, steps, depth: 0, explains, path: Vec::new() }
-    }
-
-    fn run(mut self, value: &'v Value<'v>) -> Checked {
-        self.check(self.schema.root(), value, None)
+impl<'s, 'v, 'b> Check<'s, 'v, 'b> {
+    fn new(schema: &'s Schema, budget: &'b mut Budget, explains: bool) -> Self {
+        Self { schema, budget, depth: 0, explains, path: Vec::new() }
     }
 
     /// A rule is broken.
@@ -95,17 +112,21 @@ impl<'s, 'v> Check<'s, 'v> {
         Err(Stop::TooCostly(Box::new(Violation::new(&self.path, why.to_owned()))))
     }
 
-    /// Takes steps.
+    /// Takes steps. Callers take the steps before they do the work that the steps stand for.
+    #[inline]
     fn take(&mut self, steps: u64) -> Checked {
-        match self.steps.checked_sub(steps) {
-            Some(left) => {
-                self.steps = left;
-                Ok(())
-            }
-            None => self.too_costly(
-                "the check takes too many steps: send less at once, or have the schema simplified",
-            ),
+        match self.budget.take(steps) {
+            true => Ok(()),
+            false => self.out_of_budget(),
         }
+    }
+
+    #[cold]
+    fn out_of_budget<T>(&self) -> Result<T, Stop> {
+        self.too_costly(&format!(
+            "the check takes too many steps, more than the budget of {}: send less at once, or have the schema simplified",
+            self.budget.granted()
+        ))
     }
 
     /// Checks a value within the one that is looked at.
@@ -144,6 +165,7 @@ impl<'s, 'v> Check<'s, 'v> {
         self.check_node(node, value, Some(&mut own))?;
         self.check_unevaluated(node, value, &mut own)?;
         if let Some(marks) = marks {
+            self.take(own.merge_steps())?;
             marks.merge(own);
         }
         Ok(())
@@ -172,10 +194,10 @@ impl<'s, 'v> Check<'s, 'v> {
             return self.broken(|| format!("{} is not of type {}", shown(value), node.kinds.names()));
         }
         if let Some(values) = &node.values {
-            self.check_allowed(values, value)?;
+            self.check_allowed(values, &node.canonical_values, value)?;
         }
         match value {
-            Value::Number(text) => {
+            Value::Number { text, .. } => {
                 if let Some(rules) = &node.number {
                     self.check_number(rules, text)?;
                 }
@@ -253,6 +275,7 @@ impl<'s, 'v> Check<'s, 'v> {
         match checked {
             Ok(()) => {
                 if let (Some(marks), Some(own)) = (marks, own) {
+                    self.take(own.merge_steps())?;
                     marks.merge(own);
                 }
                 Ok(true)
@@ -311,7 +334,11 @@ impl<'s, 'v> Check<'s, 'v> {
             let schema = self.schema;
             let mut fitting = branches.iter().filter(|branch| schema.node(**branch).kinds.has(kind));
             if let (Some(only), None) = (fitting.next(), fitting.next()) {
-                self.check(*only, value, None)?;
+                match self.check(*only, value, None) {
+                    // The value matches no schema, also if the budget is too small to explain why.
+                    Err(Stop::TooCostly(_)) | Ok(()) => {}
+                    broken => return broken,
+                }
             }
         }
         self.broken(|| {

@@ -5,15 +5,19 @@
 //! | what a schema may cost | [`bounds`] |
 //! | from text to nodes; references; what is refused | `schema` |
 //! | checking a payload | `check`, [`Violation`] |
+//! | the bound on the work of checks | [`Budget`], `check::cost` |
 //! | numbers and patterns | `number`, `pattern` |
 //! | whether a new version accepts what the old one accepted | [`check_compatible`] |
 //! | which topics have which schema, on all hubs of a store | [`Schemas`] |
 //!
-//! The validator is the hub's own: its work is bounded by steps, so that no schema and no payload holds up a session; it compares
-//! numbers as the decimals that they are; and it reads the text of a payload without building a tree of owned values.
+//! The validator is the hub's own. A check takes steps from a [`Budget`] before it does work whose amount depends on the payload, so
+//! the time that a payload holds up a session is bounded for every schema. It compares numbers as the decimals that they are, and it
+//! reads the text of a payload without building a tree of owned values.
 //! `docs/adr/0017-schemas-are-checked-by-a-validator-of-our-own.md` says more.
 
 pub mod bounds;
+mod budget;
+mod canonical;
 mod check;
 mod compatible;
 mod node;
@@ -24,6 +28,7 @@ mod schema;
 mod value;
 mod violation;
 
+pub use budget::Budget;
 pub use compatible::{Incompatible, check_compatible};
 pub use registry::{Put, SchemaOrigin, SchemaTarget, SchemaVersion, Schemas, TopicSchema};
 pub use schema::Schema;

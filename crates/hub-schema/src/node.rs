@@ -1,5 +1,6 @@
 //! What a schema says, keyword by keyword, ready to be checked.
 
+use crate::canonical::Canonical;
 use crate::number::{Divisor, Number};
 use crate::pattern::Pattern;
 use crate::value::Value;
@@ -59,8 +60,8 @@ impl Kinds {
         match value {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,
-            Value::Number(text) if is_integer(text) => Self::INTEGER,
-            Value::Number(_) => Self::FRACTION,
+            Value::Number { is_integer: true, .. } => Self::INTEGER,
+            Value::Number { is_integer: false, .. } => Self::FRACTION,
             Value::String(_) => Self::STRING,
             Value::Array(_) => Self::ARRAY,
             Value::Object(_) => Self::OBJECT,
@@ -82,11 +83,6 @@ impl Kinds {
     }
 }
 
-fn is_integer(text: &str) -> bool {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    is_plain || Number::parse(text).is_integer()
-}
-
 /// One schema: `true` has no rules, `false` is [`Node::never`].
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -96,6 +92,8 @@ pub(crate) struct Node {
     pub kinds: Kinds,
     /// `enum` and `const`, as canonical values in their order.
     pub values: Option<Vec<Value<'static>>>,
+    /// The same values in the form that checks compare, in the order of that form.
+    pub canonical_values: Vec<Canonical<'static>>,
     pub number: Option<Box<NumberRules>>,
     pub string: Option<Box<StringRules>>,
     pub array: Option<Box<ArrayRules>>,
@@ -115,6 +113,7 @@ impl Node {
             never: false,
             kinds: Kinds::ALL,
             values: None,
+            canonical_values: Vec::new(),
             number: None,
             string: None,
             array: None,
@@ -220,6 +219,8 @@ pub(crate) struct ObjectRules {
     pub by_name: HashMap<Box<str>, usize, RandomState>,
     /// How many names are required.
     pub required: usize,
+    /// Whether a check visits every member: see [`must_visit_members`](Self::must_visit_members).
+    pub visits_members: bool,
     pub patterns: Vec<(Pattern, NodeId)>,
     pub additional: Option<NodeId>,
     pub names: Option<NodeId>,
@@ -265,6 +266,16 @@ impl ObjectRules {
 
     pub fn requires(&self, name: &str) -> bool {
         self.by_name.get(name).is_some_and(|at| self.slots[*at].is_required)
+    }
+
+    /// Whether a check has to visit every member: there are rules about members, or so many names are required that one visit is
+    /// cheaper than a search for each name.
+    pub fn must_visit_members(&self) -> bool {
+        const FEW_REQUIRED: usize = 2;
+        self.required > FEW_REQUIRED
+            || self.additional.is_some()
+            || !self.patterns.is_empty()
+            || self.slots.iter().any(|slot| slot.node.is_some())
     }
 
     pub fn required(&self) -> impl Iterator<Item = &str> {

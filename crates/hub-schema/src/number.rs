@@ -1,6 +1,45 @@
 //! Numbers as the decimals that they are: JSON bounds neither digits nor exponents, and a double would round.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+
+/// Digits of a number that are divided in a step.
+const DIVIDED_PER_STEP: u64 = 2;
+/// Steps for each bit of an exponent whose power of ten is computed.
+const STEPS_PER_SQUARING: u64 = 2;
+
+/// The digits before the point, those behind it, and the exponent of the text of a number without its sign.
+fn parts(text: &str) -> (&str, &str, &str) {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    (whole, fraction, exponent)
+}
+
+/// The number that an exponent is. It saturates: an exponent of more than 18 digits is beyond every other number anyway.
+fn shift(exponent: &str) -> i64 {
+    let shift = exponent.trim_start_matches('+').parse::<i64>().unwrap_or_else(|_| {
+        match exponent.trim_start_matches(['+', '-']).trim_start_matches('0').is_empty() {
+            true => 0,
+            false if exponent.starts_with('-') => i64::MIN / 2,
+            false => i64::MAX / 2,
+        }
+    });
+    shift.clamp(i64::MIN / 2, i64::MAX / 2)
+}
+
+/// Whether the text of a JSON number is that of an integer, without a copy of its digits.
+pub(crate) fn is_integer(text: &str) -> bool {
+    let (whole, fraction, exponent) = parts(text.strip_prefix('-').unwrap_or(text));
+    let zeros = |digits: &str| digits.bytes().rev().take_while(|digit| *digit == b'0').count();
+    let behind = fraction.len() - zeros(fraction);
+    // The place of the last digit that is not 0.
+    let last = match behind {
+        0 if zeros(whole) == whole.len() => return true,
+        0 => zeros(whole) as i64,
+        _ => -(behind as i64),
+    };
+    last.saturating_add(shift(exponent)) >= 0
+}
 
 /// A number of JSON, exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +69,7 @@ impl Number {
 
     fn parse_decimal(text: &str) -> Self {
         let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
-        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let (whole, fraction, exponent) = parts(text);
         let all = whole.bytes().chain(fraction.bytes()).map(|digit| digit.wrapping_sub(b'0') % 10);
         let leading = all.clone().take_while(|digit| *digit == 0).count();
         let mut digits: Vec<u8> = all.skip(leading).collect();
@@ -39,16 +77,7 @@ impl Number {
         if digits.is_empty() {
             return Self::Int(0);
         }
-        // Saturates: an exponent of more than 18 digits is beyond every other number anyway.
-        let shift = exponent.trim_start_matches('+').parse::<i64>().unwrap_or_else(|_| {
-            match exponent.trim_start_matches(['+', '-']).trim_start_matches('0').is_empty() {
-                true => 0,
-                false if exponent.starts_with('-') => i64::MIN / 2,
-                false => i64::MAX / 2,
-            }
-        });
-        let point =
-            (whole.len() as i64 - leading as i64).saturating_add(shift.clamp(i64::MIN / 2, i64::MAX / 2));
+        let point = (whole.len() as i64 - leading as i64).saturating_add(shift(exponent));
         let decimal = Decimal { is_negative, digits, point };
         decimal.to_int().map_or_else(|| Self::Decimal(Box::new(decimal)), Self::Int)
     }
@@ -82,20 +111,33 @@ impl Number {
         match (self, &of.number) {
             (Self::Int(int), Self::Int(of)) => int.checked_rem(*of).is_none_or(|rest| rest == 0),
             (Self::Int(0), _) => true,
-            _ => self.to_decimal().is_multiple_of(of),
+            _ => self.decimal().is_multiple_of(of),
         }
     }
 
-    fn to_decimal(&self) -> Decimal {
+    /// Steps that [`is_multiple_of`](Self::is_multiple_of) takes.
+    pub fn division_steps(&self, of: &Divisor) -> u64 {
+        match (self, &of.number) {
+            (Self::Int(_), Self::Int(_)) => 0,
+            _ => {
+                let decimal = self.decimal();
+                let zeros = decimal.exponent().saturating_sub(of.exponent).max(0);
+                let bits = u64::from(i64::BITS - zeros.leading_zeros());
+                2 + decimal.digits.len() as u64 / DIVIDED_PER_STEP + bits * STEPS_PER_SQUARING
+            }
+        }
+    }
+
+    fn decimal(&self) -> Cow<'_, Decimal> {
         match self {
             Self::Int(int) => {
                 let text = int.unsigned_abs().to_string();
                 let kept = text.trim_end_matches('0');
                 let digits = kept.bytes().map(|digit| digit - b'0').collect();
                 let point = if kept.is_empty() { 0 } else { text.len() as i64 };
-                Decimal { is_negative: *int < 0, digits, point }
+                Cow::Owned(Decimal { is_negative: *int < 0, digits, point })
             }
-            Self::Decimal(decimal) => (**decimal).clone(),
+            Self::Decimal(decimal) => Cow::Borrowed(decimal),
         }
     }
 }
@@ -123,9 +165,10 @@ impl Decimal {
             // Its last digit, which is not 0, stands behind the last one of the divisor.
             return self.digits.is_empty();
         };
+        // The divisor has at most 18 digits, so ten times a rest fits.
+        let rest = self.digits.iter().fold(0, |rest, digit| (rest * 10 + u64::from(*digit)) % of.digits);
         let modulus = u128::from(of.digits);
-        let rest = self.digits.iter().fold(0, |rest, digit| (rest * 10 + u128::from(*digit)) % modulus);
-        (rest * power_of_ten(zeros, modulus)).is_multiple_of(modulus)
+        (u128::from(rest) * power_of_ten(zeros, modulus)).is_multiple_of(modulus)
     }
 
     fn cmp_magnitude(&self, other: &Self) -> Ordering {
@@ -153,7 +196,7 @@ impl Ord for Number {
         if let (Self::Int(left), Self::Int(right)) = (self, other) {
             return left.cmp(right);
         }
-        let (left, right) = (self.to_decimal(), other.to_decimal());
+        let (left, right) = (self.decimal(), other.decimal());
         match (left.is_negative, right.is_negative) {
             (false, false) => left.cmp_magnitude(&right),
             (true, true) => right.cmp_magnitude(&left),
@@ -183,12 +226,13 @@ impl Divisor {
 
     /// `None` if the number is not above 0 or has too many digits.
     pub fn new(number: Number) -> Option<Self> {
-        let decimal = number.to_decimal();
+        let decimal = number.decimal();
         if !number.is_positive() || decimal.digits.len() > Self::DIGITS {
             return None;
         }
         let digits = decimal.digits.iter().fold(0, |sum, digit| sum * 10 + u64::from(*digit));
-        Some(Self { digits, exponent: decimal.exponent(), number })
+        let exponent = decimal.exponent();
+        Some(Self { digits, exponent, number })
     }
 
     pub fn number(&self) -> &Number {
@@ -272,11 +316,13 @@ mod tests {
 
     #[test]
     fn integers_are_told_from_fractions() {
-        for text in ["1", "1.0", "1e3", "12345678901234567890123", "1.5e1"] {
-            assert!(number(text).is_integer(), "{text}");
+        for text in ["1", "1.0", "1e3", "12345678901234567890123", "1.5e1", "-0.0e-9", "1200e-2", "100.0E-2"]
+        {
+            assert!(number(text).is_integer() && is_integer(text), "{text}");
         }
-        for text in ["1.5", "1e-1", "12345678901234567890.1"] {
-            assert!(!number(text).is_integer(), "{text}");
+        for text in ["1.5", "1e-1", "12345678901234567890.1", "-1200e-3", "1.05e1", "1e-99999999999999999999"]
+        {
+            assert!(!number(text).is_integer() && !is_integer(text), "{text}");
         }
         assert_eq!(number("1e30").to_count(), Some(u64::MAX));
         assert_eq!(number("2.0").to_count(), Some(2));

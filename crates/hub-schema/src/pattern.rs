@@ -1,8 +1,11 @@
 //! Regular expressions of schemas: those of ECMA-262 with the flag `u`, as far as an engine takes them whose time is linear in the
 //! length of the text. Assertions around a place and back references are refused.
 
-use crate::bounds::{COMPILED_PATTERN_BYTES, PATTERN_BYTES};
+use crate::bounds::{COMPILED_PATTERN_BYTES, PATTERN_BYTES, PATTERN_TABLE_BYTES, PATTERN_TABLES_BYTES};
 use regex::{Regex, RegexBuilder};
+use regex_automata::Input;
+use regex_automata::dfa::{Automaton, StartKind, dense};
+use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -10,15 +13,38 @@ use std::str::Chars;
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     text: Box<str>,
-    regex: Regex,
+    matcher: Matcher,
 }
+
+/// What an expression was compiled to.
+#[derive(Clone, Debug)]
+enum Matcher {
+    /// One step of a table per byte of the text.
+    Table(Box<dense::DFA<Vec<u32>>>),
+    /// The table would be too large. Each byte of the text may take work for each of the states.
+    Search { regex: Regex, states: usize },
+}
+
+/// Bytes that the tables of the expressions of a schema may still take. They bound the time to build the tables as well.
+pub(crate) struct TableBudget(usize);
+
+impl Default for TableBudget {
+    fn default() -> Self {
+        Self(PATTERN_TABLES_BYTES)
+    }
+}
+
+/// Bytes of a text that a table matches in a step.
+const TABLE_BYTES_PER_STEP: usize = 16;
+/// States of a search that a byte of a text visits in a step.
+const SEARCHED_STATES_PER_STEP: usize = 8;
 
 impl Pattern {
     /// Compiles an expression.
     ///
     /// # Errors
     /// What is wrong with it, and what is allowed.
-    pub fn new(text: &str) -> Result<Self, String> {
+    pub fn new(text: &str, tables: &mut TableBudget) -> Result<Self, String> {
         if text.len() > PATTERN_BYTES {
             return Err(format!("it has {} bytes; at most {PATTERN_BYTES} are allowed", text.len()));
         }
@@ -38,7 +64,16 @@ impl Pattern {
                     text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
                 }
             })?;
-        Ok(Self { text: text.into(), regex })
+        let matcher = match states(&translated) {
+            Some(nfa) => match table(&nfa, tables) {
+                Some(table) => Matcher::Table(Box::new(table)),
+                // States with many ranges take more bytes than others, and more time.
+                None => Matcher::Search { regex, states: nfa.memory_usage() / size_of::<thompson::State>() },
+            },
+            // Not reached: `regex` has compiled the expression within the same bound. The number is that of the largest expression.
+            None => Matcher::Search { regex, states: COMPILED_PATTERN_BYTES / size_of::<thompson::State>() },
+        };
+        Ok(Self { text: text.into(), matcher })
     }
 
     /// As it is written in the schema.
@@ -48,8 +83,42 @@ impl Pattern {
 
     /// Whether it matches somewhere in a text.
     pub fn is_match(&self, text: &str) -> bool {
-        self.regex.is_match(text)
+        match &self.matcher {
+            Matcher::Table(table) => {
+                // A table fails only on bytes that make it give up, and these tables have none.
+                table.try_search_fwd(&Input::new(text).earliest(true)).is_ok_and(|found| found.is_some())
+            }
+            Matcher::Search { regex, .. } => regex.is_match(text),
+        }
     }
+
+    /// Steps that a match against a text of this length takes at most.
+    pub fn match_steps(&self, bytes: usize) -> u64 {
+        match &self.matcher {
+            Matcher::Table(_) => (bytes / TABLE_BYTES_PER_STEP) as u64,
+            Matcher::Search { states, .. } => ((bytes + 1) * states / SEARCHED_STATES_PER_STEP) as u64,
+        }
+    }
+}
+
+/// The states of an expression.
+fn states(translated: &str) -> Option<NFA> {
+    let bounds = thompson::Config::new()
+        .nfa_size_limit(Some(COMPILED_PATTERN_BYTES))
+        .which_captures(WhichCaptures::None);
+    thompson::Compiler::new().configure(bounds).build(translated).ok()
+}
+
+/// The table of an expression, if it is small enough. A table that turns out to be too large costs its bound.
+fn table(nfa: &NFA, tables: &mut TableBudget) -> Option<dense::DFA<Vec<u32>>> {
+    let most = tables.0.min(PATTERN_TABLE_BYTES);
+    let bounds = dense::Config::new()
+        .start_kind(StartKind::Unanchored)
+        .dfa_size_limit(Some(most))
+        .determinize_size_limit(Some(most));
+    let table = dense::Builder::new().configure(bounds).build_from_nfa(nfa).ok();
+    tables.0 -= table.as_ref().map_or(most, |table| table.memory_usage().min(most));
+    table
 }
 
 const DIGIT: &str = "0-9";
@@ -277,6 +346,40 @@ fn push_member(out: &mut String, member: &Escape) {
 mod tests {
     use super::*;
 
+    fn compiled(text: &str) -> Result<Pattern, String> {
+        Pattern::new(text, &mut TableBudget::default())
+    }
+
+    #[test]
+    fn patterns_of_tables_take_few_steps_and_others_the_product() {
+        for ordinary in [
+            r"^[a-z]+$",
+            r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z$",
+            r"^[\w.+-]+@[\w-]+(\.[\w-]+)+$",
+            r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+            r"^\p{Lu}\p{L}*$",
+            r"^.{1,64}$",
+            r"\bfoo\b",
+            "^(a+)+$",
+        ] {
+            let pattern = compiled(ordinary).expect("a pattern");
+            assert_eq!(pattern.match_steps(1600), 100, "{ordinary}");
+        }
+        let large = compiled("[01]*1[01]{1000}").expect("a pattern");
+        assert!(large.match_steps(1600) > 100_000, "{}", large.match_steps(1600));
+        assert!(large.is_match(&"1".repeat(1001)) && !large.is_match(&"1".repeat(1000)));
+    }
+
+    #[test]
+    fn tables_of_a_schema_are_bounded_together() {
+        let mut tables = TableBudget::default();
+        let is_table = |tables: &mut TableBudget| {
+            matches!(Pattern::new("^.{1,64}$", tables).expect("a pattern").matcher, Matcher::Table(_))
+        };
+        let are_tables: Vec<bool> = (0..100).map(|_| is_table(&mut tables)).collect();
+        assert!(are_tables[0] && !are_tables[99]);
+    }
+
     #[test]
     fn expressions_mean_what_they_mean_in_ecma_script() {
         for (pattern, good, bad) in [
@@ -301,7 +404,7 @@ mod tests {
             (r"\bfoo\b", "a foo b", "afoob"),
             ("^a#b c$", "a#b c", "ab"),
         ] {
-            let pattern = Pattern::new(pattern).unwrap_or_else(|why| panic!("{pattern}: {why}"));
+            let pattern = compiled(pattern).unwrap_or_else(|why| panic!("{pattern}: {why}"));
             assert!(pattern.is_match(good), "{} on {good:?}", pattern.text());
             assert!(!pattern.is_match(bad), "{} on {bad:?}", pattern.text());
         }
@@ -317,7 +420,7 @@ mod tests {
             (r"(a)\1", "back reference"),
             (r"(?<x>a)\k<x>", "back reference"),
         ] {
-            let why = Pattern::new(pattern).expect_err("it is refused");
+            let why = compiled(pattern).expect_err("it is refused");
             assert!(why.contains(named) && why.contains("linear time"), "{why}");
         }
     }
@@ -335,7 +438,7 @@ mod tests {
             "[z-a]",
             r"\u{110000}",
         ] {
-            let why = Pattern::new(pattern).expect_err("it is refused");
+            let why = compiled(pattern).expect_err("it is refused");
             assert!(why.len() < 200, "{why}");
         }
     }

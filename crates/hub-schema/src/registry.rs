@@ -13,7 +13,8 @@ mod target;
 pub use target::SchemaTarget;
 
 use crate::bounds::SCHEMAS;
-use crate::{Schema, check_compatible};
+use crate::check::read;
+use crate::{Budget, Schema, check_compatible};
 use hub_core::{Bus, Millis, PayloadCheck, PayloadChecks, SystemEntry, SystemTopic};
 use hub_proto::{Code, Error, EventId, Payload, Result, TopicName};
 use parking_lot::RwLock;
@@ -70,17 +71,14 @@ pub struct TopicSchema {
 }
 
 impl TopicSchema {
-    fn check(&self, payload: &Payload) -> Result<()> {
-        match &self.compiled {
-            Ok(schema) => {
-                schema.check(payload.as_bytes()).map_err(|violation| violation.to_error(self.target.as_str()))
-            }
-            // Another hub has stored it, a newer one. Publishers come again.
-            Err(error) => Err(Error::unavailable(format!(
+    fn schema(&self) -> Result<&Schema> {
+        // Another hub has stored it, a newer one. Publishers come again.
+        self.compiled.as_deref().map_err(|error| {
+            Error::unavailable(format!(
                 "this hub cannot read version {} of the schema of {}: {}; update it",
                 self.current.version, self.target, error.msg
-            ))),
-        }
+            ))
+        })
     }
 }
 
@@ -346,9 +344,26 @@ impl PayloadChecks for Schemas {
 /// All schemas of a topic.
 struct All(Vec<Arc<TopicSchema>>);
 
+impl All {
+    /// Reads a payload once and checks it against all schemas within one budget.
+    fn check_within(&self, payload: &Payload, budget: &mut Budget) -> Result<()> {
+        let mut value = None;
+        for of_target in &self.0 {
+            let schema = of_target.schema()?;
+            let checked = match &value {
+                Some(value) => schema.check_value(value, budget),
+                None => read(payload.as_bytes(), budget)
+                    .and_then(|read| schema.check_value(value.insert(read), budget)),
+            };
+            checked.map_err(|violation| violation.to_error(of_target.target.as_str()))?;
+        }
+        Ok(())
+    }
+}
+
 impl PayloadCheck for All {
     fn check(&self, payload: &Payload) -> Result<()> {
-        self.0.iter().try_for_each(|schema| schema.check(payload))
+        self.check_within(payload, &mut Budget::default())
     }
 }
 

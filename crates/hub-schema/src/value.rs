@@ -11,7 +11,11 @@ use std::cmp::Ordering;
 pub(crate) enum Value<'a> {
     Null,
     Bool(bool),
-    Number(Cow<'a, str>),
+    /// `is_integer` is computed once, when the value is read: numbers may be long, and many schemas may be applied to one.
+    Number {
+        text: Cow<'a, str>,
+        is_integer: bool,
+    },
     String(Cow<'a, str>),
     Array(Vec<Value<'a>>),
     Object(Vec<(Cow<'a, str>, Value<'a>)>),
@@ -31,7 +35,9 @@ impl<'a> Value<'a> {
         match self {
             Self::Null => Value::Null,
             Self::Bool(value) => Value::Bool(*value),
-            Self::Number(text) => Value::Number(Cow::Owned(text.to_string())),
+            Self::Number { text, is_integer } => {
+                Value::Number { text: Cow::Owned(text.to_string()), is_integer: *is_integer }
+            }
             Self::String(text) => Value::String(Cow::Owned(text.to_string())),
             Self::Array(items) => Value::Array(items.iter().map(Value::to_canonical).collect()),
             Self::Object(members) => {
@@ -49,7 +55,7 @@ impl<'a> Value<'a> {
     pub fn cmp_canonical(&self, other: &Value<'_>) -> Ordering {
         match (self, other) {
             (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
-            (Value::Number(left), Value::Number(right)) => match left == right {
+            (Value::Number { text: left, .. }, Value::Number { text: right, .. }) => match left == right {
                 true => Ordering::Equal,
                 false => Number::parse(left).cmp(&Number::parse(right)),
             },
@@ -72,7 +78,7 @@ impl<'a> Value<'a> {
         match self {
             Self::Null => 0,
             Self::Bool(_) => 1,
-            Self::Number(_) => 2,
+            Self::Number { .. } => 2,
             Self::String(_) => 3,
             Self::Array(_) => 4,
             Self::Object(_) => 5,
@@ -84,7 +90,7 @@ impl<'a> Value<'a> {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "a boolean",
-            Self::Number(_) => "a number",
+            Self::Number { .. } => "a number",
             Self::String(_) => "a string",
             Self::Array(_) => "an array",
             Self::Object(_) => "an object",

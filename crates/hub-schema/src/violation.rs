@@ -106,11 +106,18 @@ pub(crate) fn shown(value: &Value<'_>) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
-        Value::Number(text) if text.len() <= SHOWN_BYTES => text.to_string(),
-        Value::Number(text) => format!("{}…", &text[..SHOWN_BYTES]),
+        Value::Number { text, .. } => shown_number(text),
         Value::String(text) => quoted(text),
         Value::Array(items) => format!("an array of {}", counted(items.len(), "item")),
         Value::Object(members) => format!("an object of {}", counted(members.len(), "member")),
+    }
+}
+
+/// A number, cut.
+pub(crate) fn shown_number(text: &str) -> String {
+    match text.len() {
+        0..=SHOWN_BYTES => text.to_owned(),
+        _ => format!("{}…", &text[..SHOWN_BYTES]),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rules for arrays.
 
-use super::{Check, Checked, scalar};
+use super::{Check, Checked, cost};
+use crate::canonical::Canonical;
 use crate::node::{ArrayRules, NodeId};
 use crate::value::Value;
 use crate::violation::{Step, counted};
@@ -20,9 +21,13 @@ impl Items {
         self.upto = self.upto.max(other.upto);
         self.more.extend(other.more);
     }
+
+    pub fn merge_steps(&self) -> u64 {
+        self.more.len() as u64
+    }
 }
 
-impl<'s, 'v> Check<'s, 'v> {
+impl<'s, 'v> Check<'s, 'v, '_> {
     pub(super) fn check_array(
         &mut self,
         rules: &'s ArrayRules,
@@ -78,6 +83,7 @@ impl<'s, 'v> Check<'s, 'v> {
         }
         if let Some(marks) = marks {
             marks.upto = marks.upto.max(looked_at);
+            self.take(found.len() as u64)?;
             marks.more.extend(found);
         }
         Ok(())
@@ -85,12 +91,12 @@ impl<'s, 'v> Check<'s, 'v> {
 
     #[inline(never)]
     fn check_unique(&mut self, items: &'v [Value<'v>]) -> Checked {
-        self.take(items.iter().map(scalar::size).sum::<u64>().saturating_mul(2))?;
-        let mut sorted: Vec<(Value<'static>, usize)> =
-            items.iter().enumerate().map(|(at, item)| (item.to_canonical(), at)).collect();
-        sorted.sort_by(|a, b| a.0.cmp_canonical(&b.0));
-        let same = sorted.windows(2).find(|pair| pair[0].0.cmp_canonical(&pair[1].0).is_eq());
-        match same {
+        let sorting = 1 + cost::log2(items.len()) / 4;
+        self.take(items.iter().map(cost::canonical).sum::<u64>() * sorting)?;
+        let mut sorted: Vec<(Canonical<'_>, usize)> =
+            items.iter().enumerate().map(|(at, item)| (Canonical::of(item), at)).collect();
+        sorted.sort_unstable();
+        match sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             Some(pair) => {
                 self.broken(|| format!("items {} and {} are equal (uniqueItems)", pair[0].1, pair[1].1))
             }
@@ -104,6 +110,7 @@ impl<'s, 'v> Check<'s, 'v> {
         items: &'v [Value<'v>],
         marks: &mut Items,
     ) -> Checked {
+        self.take(cost::marks(items.len().saturating_sub(marks.upto)) + marks.merge_steps())?;
         for (at, item) in items.iter().enumerate().skip(marks.upto) {
             if !marks.more.contains(&at) {
                 self.check_within(Step::Item(at), node, item)?;

@@ -1,6 +1,6 @@
 //! Rules for objects.
 
-use super::{Check, Checked, Marks};
+use super::{Check, Checked, Marks, Stop, cost};
 use crate::node::{NodeId, ObjectRules};
 use crate::value::Value;
 use crate::violation::{Step, counted, quoted};
@@ -21,6 +21,10 @@ impl Members {
         self.seen.iter_mut().zip(other.seen).for_each(|(mine, theirs)| *mine |= theirs);
     }
 
+    pub fn merge_steps(&self) -> u64 {
+        cost::marks(self.seen.len())
+    }
+
     fn mark(&mut self, at: usize) {
         if self.seen.len() <= at {
             self.seen.resize(at + 1, false);
@@ -33,7 +37,7 @@ impl Members {
     }
 }
 
-impl<'s, 'v> Check<'s, 'v> {
+impl<'s, 'v> Check<'s, 'v, '_> {
     pub(super) fn check_object(
         &mut self,
         rules: &'s ObjectRules,
@@ -56,9 +60,45 @@ impl<'s, 'v> Check<'s, 'v> {
                 format!("the object has {}, more than maxProperties {most}", counted(members.len(), "member"))
             });
         }
+        match rules.visits_members {
+            true => self.visit_members(rules, members, marks.as_deref_mut())?,
+            false => self.check_required(rules, value, members)?,
+        }
+        self.check_names(rules, value, members, marks)
+    }
+
+    /// Searches for each of a few required names, if the schema has no other rule about members.
+    fn check_required(
+        &mut self,
+        rules: &'s ObjectRules,
+        value: &'v Value<'v>,
+        members: &'v [(Cow<'v, str>, Value<'v>)],
+    ) -> Checked {
+        if rules.required == 0 {
+            return Ok(());
+        }
+        for name in rules.required() {
+            self.take(cost::search(members.len(), name))?;
+            if value.get(name).is_none() {
+                return self.broken(|| missing(rules, members));
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_members(
+        &mut self,
+        rules: &'s ObjectRules,
+        members: &'v [(Cow<'v, str>, Value<'v>)],
+        mut marks: Option<&mut Marks>,
+    ) -> Checked {
+        self.take(cost::visit(members.len(), rules.patterns.len()))?;
         // Members mostly come in the order of the schema.
         let (mut hint, mut required) = (0, 0);
         for (at, (name, member)) in members.iter().enumerate() {
+            if name.len() > cost::COMPARED_PER_STEP {
+                self.take((name.len() / cost::COMPARED_PER_STEP) as u64)?;
+            }
             let slot = rules.slot(name, hint).map(|found| {
                 hint = found + 1;
                 &rules.slots[found]
@@ -83,10 +123,10 @@ impl<'s, 'v> Check<'s, 'v> {
                 marks.members.mark(at);
             }
         }
-        if required < rules.required {
-            return self.broken(|| missing(rules, value));
+        match required < rules.required {
+            true => self.broken(|| missing(rules, members)),
+            false => Ok(()),
         }
-        self.check_names(rules, value, members, marks)
     }
 
     fn check_additional(&mut self, additional: NodeId, name: &'v str, member: &'v Value<'v>) -> Checked {
@@ -115,17 +155,19 @@ impl<'s, 'v> Check<'s, 'v> {
             }
         }
         for (name, needed) in &rules.dependent_required {
-            self.take((members.len() / 8) as u64)?;
+            self.take(cost::search(members.len(), name))?;
             if value.get(name).is_none() {
                 continue;
             }
-            self.take((members.len() * needed.len() / 8) as u64)?;
-            if let Some(missing) = needed.iter().find(|needed| value.get(needed).is_none()) {
-                return self.broken(|| format!("{} is required beside {}", quoted(missing), quoted(name)));
+            for needed in needed {
+                self.take(cost::search(members.len(), needed))?;
+                if value.get(needed).is_none() {
+                    return self.broken(|| format!("{} is required beside {}", quoted(needed), quoted(name)));
+                }
             }
         }
         for (name, node) in &rules.dependent_schemas {
-            self.take((members.len() / 8) as u64)?;
+            self.take(cost::search(members.len(), name))?;
             if value.get(name).is_some() {
                 self.check(*node, value, marks.as_deref_mut())?;
             }
@@ -133,23 +175,20 @@ impl<'s, 'v> Check<'s, 'v> {
         Ok(())
     }
 
-    fn matches_name(&mut self, node: NodeId, name: &str) -> Result<bool, super::Stop> {
+    fn matches_name(&mut self, node: NodeId, name: &str) -> Result<bool, Stop> {
         let value = Value::String(Cow::Borrowed(name));
         let mut check = Check {
             schema: self.schema,
-            steps: self.steps,
+            budget: self.budget,
             depth: self.depth,
             explains: false,
             path: Vec::new(),
         };
-        let matches = check.matches(node, &value, None);
-        let steps = check.steps;
-        let matches = match matches {
-            Ok(matches) => Ok(matches),
-            Err(_) => self.too_costly("the check of the names takes too many steps"),
-        };
-        self.steps = steps;
-        matches
+        check.matches(node, &value, None).or_else(|stop| match stop {
+            // The check of the name has no path of its own.
+            Stop::TooCostly(violation) => self.too_costly(violation.rule()),
+            broken => Err(broken),
+        })
     }
 
     pub(super) fn check_rest_of_members(
@@ -158,6 +197,7 @@ impl<'s, 'v> Check<'s, 'v> {
         members: &'v [(Cow<'v, str>, Value<'v>)],
         marks: &mut Members,
     ) -> Checked {
+        self.take(cost::marks(members.len()))?;
         for (at, (name, member)) in members.iter().enumerate() {
             if !marks.is_marked(at) {
                 self.check_additional(node, name, member)?;
@@ -168,10 +208,20 @@ impl<'s, 'v> Check<'s, 'v> {
     }
 }
 
-fn missing(rules: &ObjectRules, value: &Value<'_>) -> String {
-    let missing: Vec<&str> = rules.required().filter(|name| value.get(name).is_none()).collect();
-    let first: Vec<String> = missing.iter().take(4).map(|name| quoted(name)).collect();
-    let more = if missing.len() > first.len() { ", …" } else { "" };
-    let are = if missing.len() == 1 { "is" } else { "are" };
-    format!("{}{more} {are} required and missing", first.join(", "))
+/// Which required names no member has: one visit of the members, however many names are required.
+fn missing(rules: &ObjectRules, members: &[(Cow<'_, str>, Value<'_>)]) -> String {
+    const SHOWN: usize = 4;
+    let mut is_present = vec![false; rules.slots.len()];
+    for (name, _) in members {
+        if let Some(at) = rules.slot(name, 0) {
+            is_present[at] = true;
+        }
+    }
+    let slots = rules.slots.iter().zip(is_present);
+    let missing =
+        slots.filter(|(slot, is_present)| slot.is_required && !is_present).map(|(slot, _)| &slot.name);
+    let names: Vec<String> = missing.take(SHOWN + 1).map(|name| quoted(name)).collect();
+    let are = if names.len() == 1 { "is" } else { "are" };
+    let more = if names.len() > SHOWN { ", …" } else { "" };
+    format!("{}{more} {are} required and missing", names[..names.len().min(SHOWN)].join(", "))
 }

@@ -1,42 +1,53 @@
 //! Rules for values without parts.
 
-use super::{Check, Checked};
-use crate::bounds::MATCHED_BYTES;
+use super::{Check, Checked, cost};
+use crate::bounds::{MATCHED_BYTES, SCHEMA_BYTES};
+use crate::canonical::Canonical;
 use crate::node::{NumberRules, StringRules};
 use crate::number::Number;
 use crate::pattern::Pattern;
 use crate::value::Value;
-use crate::violation::{quoted, shown};
+use crate::violation::{quoted, shown, shown_number};
 
-/// Bytes that an expression is matched against in the time of a step, about.
-const MATCHED_PER_STEP: usize = 16;
+/// Bytes of a string whose characters are counted in a step.
+const COUNTED_PER_STEP: usize = 16;
 
-impl<'v> Check<'_, 'v> {
-    pub(super) fn check_allowed(&mut self, values: &[Value<'static>], value: &'v Value<'v>) -> Checked {
-        self.take(u64::from(values.len().max(1).ilog2()) / 4)?;
-        let is_in = |value: &Value<'_>| values.binary_search_by(|there| there.cmp_canonical(value)).is_ok();
-        let is_allowed = match value {
-            // Only those with names in them may be in another order.
-            Value::Array(_) | Value::Object(_) => {
-                self.take(size(value))?;
-                is_in(&value.to_canonical())
-            }
-            value => is_in(value),
+impl<'v> Check<'_, 'v, '_> {
+    /// Checks `enum` and `const`: `values` as a schema has them, `canonical` as they are searched.
+    pub(super) fn check_allowed(
+        &mut self,
+        values: &[Value<'static>],
+        canonical: &[Canonical<'static>],
+        value: &'v Value<'v>,
+    ) -> Checked {
+        let steps = match value {
+            // No value of a schema is longer than the schema: a comparison ends there.
+            Value::String(text) => 1 + (text.len().min(SCHEMA_BYTES) / cost::COMPARED_PER_STEP) as u64,
+            value => cost::canonical(value),
         };
-        match is_allowed {
-            true => Ok(()),
-            false => self.broken(|| format!("{} is not {}", shown(value), allowed(values))),
+        // The first step is that of the schema that is applied.
+        self.take(steps - 1 + steps * cost::log2(canonical.len()) / 4)?;
+        match canonical.binary_search(&Canonical::of(value)) {
+            Ok(_) => Ok(()),
+            Err(_) => self.broken(|| format!("{} is not {}", shown(value), allowed(values))),
         }
     }
 
     pub(super) fn check_number(&mut self, rules: &NumberRules, text: &str) -> Checked {
+        self.take(cost::number(text))?;
         let number = Number::parse(text);
+        if let Number::Decimal(_) = number {
+            self.take(cost::DECIMAL_COMPARISON * (rules.minimum.len() + rules.maximum.len()) as u64)?;
+        }
+        if let Some((divisor, _)) = &rules.multiple_of {
+            self.take(number.division_steps(divisor))?;
+        }
         for bound in &rules.minimum {
             let is_below = if bound.is_exclusive { number <= bound.number } else { number < bound.number };
             if is_below {
                 let than = if bound.is_exclusive { "not above" } else { "below" };
                 return self
-                    .broken(|| format!("{} is {than} the minimum {}", shown(&number_of(text)), bound.text));
+                    .broken(|| format!("{} is {than} the minimum {}", shown_number(text), bound.text));
             }
         }
         for bound in &rules.maximum {
@@ -44,12 +55,12 @@ impl<'v> Check<'_, 'v> {
             if is_above {
                 let than = if bound.is_exclusive { "not below" } else { "above" };
                 return self
-                    .broken(|| format!("{} is {than} the maximum {}", shown(&number_of(text)), bound.text));
+                    .broken(|| format!("{} is {than} the maximum {}", shown_number(text), bound.text));
             }
         }
         match &rules.multiple_of {
             Some((divisor, of)) if !number.is_multiple_of(divisor) => {
-                self.broken(|| format!("{} is not a multiple of {of}", shown(&number_of(text))))
+                self.broken(|| format!("{} is not a multiple of {of}", shown_number(text)))
             }
             _ => Ok(()),
         }
@@ -57,7 +68,7 @@ impl<'v> Check<'_, 'v> {
 
     pub(super) fn check_string(&mut self, rules: &StringRules, text: &str) -> Checked {
         if rules.min_length > 0 || rules.max_length.is_some_and(|most| text.len() as u64 > most) {
-            self.take((text.len() / MATCHED_PER_STEP) as u64)?;
+            self.take((text.len() / COUNTED_PER_STEP) as u64)?;
             let length = text.chars().count() as u64;
             if length < rules.min_length {
                 let least = rules.min_length;
@@ -86,13 +97,9 @@ impl<'v> Check<'_, 'v> {
                 text.len()
             ));
         }
-        self.take((text.len() / MATCHED_PER_STEP) as u64)?;
+        self.take(pattern.match_steps(text.len()))?;
         Ok(pattern.is_match(text))
     }
-}
-
-fn number_of(text: &str) -> Value<'_> {
-    Value::Number(text.into())
 }
 
 /// What would be allowed, if it is not much.
@@ -106,14 +113,5 @@ fn allowed(values: &[Value<'static>]) -> String {
             let more = if values.len() > FEW { ", …" } else { "" };
             format!("one of {}{more}", few.join(", "))
         }
-    }
-}
-
-/// How many values a value is made of.
-pub(super) fn size(value: &Value<'_>) -> u64 {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(size).sum::<u64>(),
-        Value::Object(members) => 1 + members.iter().map(|(_, value)| size(value)).sum::<u64>(),
-        _ => 1,
     }
 }

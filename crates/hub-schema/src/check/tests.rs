@@ -1,5 +1,5 @@
-use crate::Schema;
 use crate::bounds::VIOLATION_BYTES;
+use crate::{Budget, Schema};
 
 fn schema(text: &str) -> Schema {
     Schema::compile(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -167,4 +167,164 @@ fn evil_patterns_take_linear_time() {
 #[test]
 fn a_format_is_an_annotation() {
     assert!(schema(r#"{"format": "email"}"#).check(br#""nobody""#).is_ok());
+}
+
+/// What a check of an attack answers and how many steps it took.
+fn attacked(of: &Schema, payload: &str) -> (Option<String>, u64) {
+    let mut budget = Budget::default();
+    let checked = of.check_within(payload.as_bytes(), &mut budget);
+    assert!(budget.spent() <= budget.granted());
+    (checked.err().map(|violation| violation.to_string()), budget.spent())
+}
+
+/// A payload of about 1 MiB: one object of short names.
+fn wide_object() -> (String, usize) {
+    const MEMBERS: usize = 95_000;
+    let members: Vec<String> = (0..MEMBERS).map(|n| format!(r#""{n:x}":1"#)).collect();
+    (format!("{{{}}}", members.join(",")), MEMBERS)
+}
+
+/// `depth` levels of `anyOf`, each of `width` references to the next, around a leaf.
+fn fanned_out(depth: usize, width: usize, leaf: &str) -> String {
+    let levels: Vec<String> = (0..depth)
+        .map(|n| {
+            let next = format!(r##"{{"$ref":"#/$defs/d{}"}}"##, n + 1);
+            format!(r#""d{n}":{{"anyOf":[{}]}}"#, vec![next; width].join(","))
+        })
+        .collect();
+    format!(r##"{{"$defs":{{{},"d{depth}":{leaf}}},"$ref":"#/$defs/d0"}}"##, levels.join(","))
+}
+
+const OUT_OF_BUDGET: &str = "the check takes too many steps, more than the budget of ";
+
+/// Applications that look at every member of a large object are charged for every member.
+#[test]
+fn members_are_charged_at_each_application() {
+    let (payload, members) = wide_object();
+    for leaf in [
+        r#"{"required":["x"]}"#,
+        r#"{"required":["x","y","z"]}"#,
+        r#"{"properties":{"x":false},"required":["x"]}"#,
+        r#"{"patternProperties":{"^x":false},"required":["x"]}"#,
+        r#"{"dependentRequired":{"0":["x"]}}"#,
+        r#"{"dependentSchemas":{"0":false}}"#,
+        r#"{"unevaluatedProperties":false}"#,
+    ] {
+        let (_, once) = attacked(&schema(leaf), &payload);
+        assert!(once >= (members / 32) as u64, "{leaf}: {once} steps");
+        let (refused, _) = attacked(&schema(&fanned_out(3, 20, leaf)), &payload);
+        assert!(refused.is_some_and(|refused| refused.contains(OUT_OF_BUDGET)), "{leaf}");
+    }
+}
+
+/// The explanation of a refusal takes its steps from the budget of the check.
+#[test]
+fn an_explanation_takes_no_budget_of_its_own() {
+    let (payload, _) = wide_object();
+    let required: Vec<String> = (0..4000).map(|n| format!(r#""{n:x}""#)).collect();
+    let of = schema(&format!(r#"{{"required":[{},"missing"]}}"#, required.join(",")));
+    let (refused, spent) = attacked(&of, &payload);
+    assert_eq!(refused.as_deref(), Some(r#"/: "missing" is required and missing"#));
+    assert!(spent < 50_000, "{spent} steps");
+}
+
+/// A search for a few required names is charged for that and not for a visit of all members.
+#[test]
+fn small_objects_are_charged_little() {
+    let of = schema(r#"{"type":"object","required":["a"]}"#);
+    let (refused, spent) = attacked(&of, r#"{"a":1,"b":2}"#);
+    assert_eq!((refused, spent), (None, 2));
+}
+
+/// A long number is classified when it is read, and charged by its length when a rule parses it.
+#[test]
+fn long_numbers_are_charged_by_their_bytes() {
+    let payload = format!("1.{}1", "0".repeat(1 << 20));
+    let any_of = |branch: &str, count: usize| {
+        schema(&format!(r#"{{"anyOf":[{}]}}"#, vec![branch.to_owned(); count].join(",")))
+    };
+    let (refused, spent) = attacked(&any_of(r#"{"type":"integer"}"#, 3000), &payload);
+    assert!(refused.is_some_and(|refused| refused.contains("none of the 3000 schemas")));
+    assert!(spent <= 3001, "{spent} steps");
+    for branch in [
+        r#"{"maximum":1}"#,
+        r#"{"multipleOf":1}"#,
+        r#"{"enum":[1,2]}"#,
+        r#"{"exclusiveMaximum":1,"minimum":0.5}"#,
+    ] {
+        let (_, once) = attacked(&schema(branch), &payload);
+        assert!(once >= (1 << 20) / 16, "{branch}: {once} steps");
+        let (refused, _) = attacked(&any_of(branch, 1000), &payload);
+        assert!(refused.is_some_and(|refused| refused.contains(OUT_OF_BUDGET)), "{branch}");
+    }
+    // Short numbers that are no plain integers.
+    let decimals = format!("[{}]", vec!["0.5"; 1000].join(","));
+    let (refused, spent) = attacked(&schema(r#"{"items":{"minimum":0,"maximum":1}}"#), &decimals);
+    assert_eq!((refused, spent), (None, 1 + 1000 * 5));
+    // Short numbers whose exponents are large.
+    let numbers = format!("[{}]", vec!["1e999999999999999999"; 40_000].join(","));
+    let (_, spent) = attacked(&schema(r#"{"items":{"multipleOf":5}}"#), &numbers);
+    assert!(spent >= 40_000 * 20, "{spent} steps");
+}
+
+/// Strings that are compared are charged by their bytes.
+#[test]
+fn long_strings_are_charged_by_their_bytes() {
+    let text = "a".repeat(1 << 15);
+    let strings: Vec<String> = (0..30).map(|n| format!(r#""{text}{n}""#)).collect();
+    let payload = format!("[{}]", strings.join(","));
+    let values: Vec<String> = (0..16).map(|n| format!(r#""{}{n}""#, &text[..1000])).collect();
+    for leaf in [
+        r#"{"allOf":[{"uniqueItems":true},false]}"#.to_owned(),
+        r#"{"enum":[["a"],["b"]]}"#.to_owned(),
+        format!(r#"{{"items":{{"enum":[{}]}}}}"#, values.join(",")),
+    ] {
+        let (_, once) = attacked(&schema(&leaf), &payload);
+        assert!(once >= 500, "{once} steps");
+        let (refused, _) = attacked(&schema(&fanned_out(3, 20, &leaf)), &payload);
+        assert!(refused.is_some_and(|refused| refused.contains(OUT_OF_BUDGET)));
+    }
+}
+
+/// A pattern without a table is charged for its states at each byte.
+#[test]
+fn patterns_are_charged_by_bytes_and_states() {
+    let text: String =
+        (0_u32..60_000).map(|n| if n.wrapping_mul(2_654_435_761) >> 31 == 0 { '0' } else { '1' }).collect();
+    let payload = format!(r#""{text}""#);
+    let (refused, spent) = attacked(&schema(r#"{"pattern":"[01]*1[01]{1000}2"}"#), &payload);
+    assert!(refused.is_some_and(|refused| refused.contains(OUT_OF_BUDGET)));
+    assert!(spent <= 2, "{spent} steps");
+    let (refused, spent) = attacked(&schema(r#"{"pattern":"^[01]+2$"}"#), &payload);
+    assert!(refused.is_some_and(|refused| refused.contains("does not match the pattern")));
+    assert!(spent <= 4000, "{spent} steps");
+}
+
+#[test]
+fn payloads_of_a_batch_share_a_budget() {
+    let of = schema(&fanned_out(3, 20, r#"{"type":"string"}"#));
+    let mut budget = Budget::default();
+    let refusals: Vec<String> = (0..100)
+        .filter_map(|_| of.check_within(b"1", &mut budget).err())
+        .map(|violation| violation.to_string())
+        .collect();
+    assert_eq!(refusals.len(), 100);
+    assert!(refusals[0].contains("none of the 20 schemas"), "{}", refusals[0]);
+    assert!(refusals[99].contains(OUT_OF_BUDGET), "{}", refusals[99]);
+    assert!(budget.spent() <= budget.granted());
+}
+
+/// What large payloads of ordinary schemas take is far below their budget.
+#[test]
+fn ordinary_large_payloads_stay_within_their_budget() {
+    let order = r#"{"type":"object","required":["id","kind","total"],"additionalProperties":false,"properties":{
+        "id":{"type":"string","pattern":"^[0-9a-f-]{36}$"},"kind":{"enum":["a","b","c"]},"total":{"type":"number","minimum":0,"multipleOf":0.01}}}"#;
+    let of = schema(&format!(r#"{{"type":"array","uniqueItems":true,"items":{order}}}"#));
+    let orders: Vec<String> = (0..10_000)
+        .map(|n| format!(r#"{{"id":"00000000-0000-0000-0000-{n:012}","kind":"b","total":{n}.25}}"#))
+        .collect();
+    let payload = format!("[{}]", orders.join(","));
+    let mut budget = Budget::default();
+    of.check_within(payload.as_bytes(), &mut budget).expect("it matches");
+    assert!(budget.spent() * 4 < budget.granted() * 3, "{} of {} steps", budget.spent(), budget.granted());
 }

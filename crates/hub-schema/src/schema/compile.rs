@@ -4,7 +4,7 @@ use super::references::{Target, join, resolve, target};
 use super::rules;
 use crate::bounds::{APPLIED_IN_PLACE, PATTERNS, SUBSCHEMAS};
 use crate::node::{Condition, Node, NodeId};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, TableBudget};
 use crate::value::Value;
 use hub_proto::shown;
 use std::borrow::Cow;
@@ -42,6 +42,7 @@ pub(super) fn compile(root: &Value<'_>) -> Compiled<(Vec<Node>, NodeId)> {
         pending: VecDeque::new(),
         references: Vec::new(),
         patterns: 0,
+        tables: TableBudget::default(),
     };
     let first = compiler.at(String::new(), root)?;
     compiler.finish()?;
@@ -61,6 +62,7 @@ pub(super) struct Compiler<'v, 'a> {
     /// Which schema names which place.
     references: Vec<(NodeId, &'v str)>,
     patterns: usize,
+    tables: TableBudget,
 }
 
 impl<'v, 'a> Compiler<'v, 'a> {
@@ -122,7 +124,8 @@ impl<'v, 'a> Compiler<'v, 'a> {
         if self.patterns > PATTERNS {
             return Err(format!("it has more than {PATTERNS} regular expressions, which is the limit"));
         }
-        Pattern::new(text).map_err(|why| wrong(node, keyword, &format!("{}: {why}", shown(text))))
+        Pattern::new(text, &mut self.tables)
+            .map_err(|why| wrong(node, keyword, &format!("{}: {why}", shown(text))))
     }
 
     /// Reads what was named, and what that names, until nothing is left.

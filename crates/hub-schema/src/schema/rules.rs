@@ -1,6 +1,7 @@
 //! Keywords that are about values of one kind.
 
 use super::compile::{Compiled, Compiler, wrong};
+use crate::canonical::Canonical;
 use crate::node::{ArrayRules, Bound, Contains, Kinds, Node, NumberRules, ObjectRules, StringRules};
 use crate::number::{Divisor, Number};
 use crate::value::Value;
@@ -57,6 +58,11 @@ pub(super) fn finish(node: &mut Node) -> Compiled<()> {
     }
     if let Some(rules) = &mut node.object {
         rules.required = rules.required().count();
+        rules.visits_members = rules.must_visit_members();
+    }
+    if let Some(values) = &node.values {
+        node.canonical_values = values.iter().map(|value| Canonical::of(value).into_owned()).collect();
+        node.canonical_values.sort_unstable();
     }
     Ok(())
 }
@@ -102,7 +108,7 @@ fn allow(node: &mut Node, keyword: &str, value: &Value<'_>) -> Compiled<()> {
 
 fn number(node: &Node, keyword: &str, value: &Value<'_>) -> Compiled<(Number, Box<str>)> {
     match value {
-        Value::Number(text) => Ok((Number::parse(text), cut(text).into())),
+        Value::Number { text, .. } => Ok((Number::parse(text), cut(text).into())),
         _ => Err(wrong(node, keyword, "it must be a number")),
     }
 }

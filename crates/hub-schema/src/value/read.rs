@@ -2,6 +2,7 @@
 
 use super::Value;
 use crate::bounds::VALUE_DEPTH;
+use crate::number;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -93,10 +94,18 @@ impl<'a> Reader<'a> {
             b'n' => self.word("null", Value::Null),
             b'-' | b'0'..=b'9' => {
                 let begin = self.at;
-                while let Some(b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E') = self.peek() {
+                let mut is_integer = true;
+                loop {
+                    match self.peek() {
+                        Some(b'0'..=b'9' | b'-') => {}
+                        Some(b'+' | b'.' | b'e' | b'E') => is_integer = false,
+                        _ => break,
+                    }
                     self.at += 1;
                 }
-                Ok(Value::Number(Cow::Borrowed(&self.text[begin..self.at])))
+                let text = &self.text[begin..self.at];
+                let is_integer = is_integer || number::is_integer(text);
+                Ok(Value::Number { text: Cow::Borrowed(text), is_integer })
             }
             _ => Err(Unreadable::Syntax),
         }

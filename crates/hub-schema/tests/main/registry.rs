@@ -85,6 +85,29 @@ async fn a_batch_has_an_error_for_each_event_that_does_not_match() {
     bus.stop().await.expect("it stops");
 }
 
+/// The work for one payload is bounded however many patterns match its topic.
+#[tokio::test]
+async fn schemas_of_a_topic_share_the_budget_of_a_payload() {
+    let (bus, schemas) = new().await;
+    let twice = |n: u32| {
+        let next = format!(r##"{{"$ref":"#/$defs/d{}"}}"##, n + 1);
+        format!(r#""d{n}":{{"allOf":[{next},{next}]}}"#)
+    };
+    let levels: Vec<String> = (0..12).map(twice).collect();
+    let costly = format!(r##"{{"$defs":{{{},"d12":{{}}}},"$ref":"#/$defs/d0"}}"##, levels.join(","));
+    for to in ["a.b.c", "a.b.*", "a.*.c"] {
+        schemas.put(&bus, &target(to), costly.as_bytes(), false, None).await.expect("it is stored");
+    }
+    bus.publish("a.b.c", json!(1)).await.expect("three schemas are within the budget");
+    for to in ["*.b.c", "a.*.*", "a.**"] {
+        schemas.put(&bus, &target(to), costly.as_bytes(), false, None).await.expect("it is stored");
+    }
+    let refused = bus.publish("a.b.c", json!(1)).await.expect_err("six are not");
+    assert_eq!(refused.code, Code::SchemaViolation);
+    assert!(refused.msg.contains("too many steps, more than the budget of 50016"), "{refused}");
+    bus.stop().await.expect("it stops");
+}
+
 #[tokio::test]
 async fn versions_are_compatible_unless_they_are_forced() {
     let (bus, schemas) = new().await;
