@@ -128,8 +128,12 @@ impl Group {
     /// Whether nothing more has to happen to an event. `sure`: a crash has not left it open.
     fn is_settled(&self, log: &Log, seq: u64, sure: bool) -> bool {
         let acked = self.track(seq).is_some_and(|track| match track.ack {
-            // Given up once more after a crash: the letter of the first time counts.
-            Ack::No => track.letter && track.failures().1 >= self.options.max_attempts,
+            // Given up once more after a crash: the letter of the first time counts. The crash may have forgotten the last
+            // failure, though, and the event is tried again.
+            Ack::No => {
+                let (fewest, most) = track.failures();
+                track.letter && (if sure { fewest } else { most }) >= self.options.max_attempts
+            }
             Ack::Perhaps => !sure,
             Ack::At(_) | Ack::Safe => true,
         });
