@@ -64,7 +64,7 @@ export function textOf(topic: string, payload: unknown, id: string, options: Eve
   let text: string | undefined;
   try {
     // Of a function or of `undefined` this is undefined, whatever its type says.
-    text = JSON.stringify(payload) as string | undefined;
+    text = JSON.stringify(payload);
   } catch (cause) {
     throw new HubError("bad_request", `the payload cannot be written as JSON: ${String(cause)}`, { id, cause });
   }
