@@ -84,13 +84,13 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     },
     down() {
       metric?.("connection_lost", 1);
-      for (const subscriber of registry.all()) subscriber.down();
+      registry.down();
     },
     tooLarge: () => publisher?.tooLarge(),
     deliver(frame) {
       registry.get(frame.topic, "group" in frame ? frame.group : undefined)?.deliver(frame);
     },
-    subscriptionEnded: (topic, group, error) => registry.get(topic, group)?.end(error),
+    subscriptionEnded: (topic, group, error) => registry.ended(topic, group, error),
     failed(error) {
       log("info", "connection failed", { error });
       for (const { reject } of connecting.splice(0)) reject(error);
@@ -263,7 +263,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
       checkFree(topic, undefined);
       opts.signal?.throwIfAborted();
       const watcher = createWatch(
-        { link, registry, log, lagged: (lagged) => call(() => on.lagged?.(lagged)) },
+        { registry, log, lagged: (lagged) => call(() => on.lagged?.(lagged)) },
         topic,
         opts,
         (event) => {

@@ -1,22 +1,33 @@
 import type { Clock } from "../clock.ts";
 import type { Link } from "../connection/link.ts";
 import type { HubError } from "../errors.ts";
-import { type Answer, type Incoming, refusalOf } from "../frames.ts";
+import { type Answer, fieldsOf, type Incoming, refusalOf } from "../frames.ts";
 import type { Subscription } from "./types.ts";
 
-/** SUBSCRIBEs that are not answered: the hub charges each, and refuses a flood of them. */
+/** Requests that are not answered: the hub charges each SUBSCRIBE, and refuses a flood of them. */
 const UNANSWERED = 256;
 const RETRY = 200;
+
+/** What the hub has of a subscription on this connection. */
+export type Presence = "absent" | "active" | "paused";
+
+/** The request that brings a subscription from another presence into this one. */
+const OPS = { absent: "UNSUBSCRIBE", active: "RESUME", paused: "PAUSE" } as const;
 
 /** Something that is subscribed on every connection anew. */
 export interface Subscriber extends Subscription {
   /** No more handlers are started; it ends when those that run have. */
   readonly isStopping: boolean;
+  /** What the hub should have. The registry tells the hub as soon as it can, and again if the hub refuses for a while. */
+  readonly wanted: Presence;
+  /** The hub has accepted the subscription on this connection. */
+  readonly isLive: boolean;
   /** The SUBSCRIBE, as its fields. */
   request(): string;
-  /** It was sent: what else has to be said right behind it. */
-  asked(): void;
   subscribed(answer: Answer): void;
+  /** The hub has taken the UNSUBSCRIBE. */
+  unsubscribed(): void;
+  /** The connection is lost, or the hub refuses the SUBSCRIBE for a while. */
   down(): void;
   deliver(frame: Exclude<Incoming, Answer>): void;
   /** The page is about to be frozen. */
@@ -40,9 +51,15 @@ export interface Registry {
   get(topic: string, group: string | undefined): Subscriber | undefined;
   all(): Iterable<Subscriber>;
   add(subscriber: Subscriber): void;
+  /** Tells the hub what the subscriber wants now. Returns whether the hub has the subscription, as far as it was told. */
+  update(subscriber: Subscriber): boolean;
   remove(subscriber: Subscriber): void;
+  /** The hub has ended a subscription. */
+  ended(topic: string, group: string | undefined, error: HubError): void;
   /** Subscribes what is not subscribed on this connection; on a new one, everything. */
   resume(isNewConnection: boolean): void;
+  /** The connection is lost, and with it all subscriptions of the hub. */
+  down(): void;
 }
 
 export function nameOf(topic: string, group: string | undefined): string {
@@ -51,77 +68,131 @@ export function nameOf(topic: string, group: string | undefined): string {
 
 export function createRegistry(clock: Clock, link: Link, onRemoved: () => void): Registry {
   const subscribers = new Map<string, Subscriber>();
-  /** What is to be subscribed on this connection. */
+  /** What the hub was told on this connection, unless it is "absent". Has subscribers that are removed and still to be unsubscribed. */
+  const told = new Map<Subscriber, Presence>();
+  /** What the hub is to be told on this connection, in this order: an UNSUBSCRIBE goes before the next SUBSCRIBE of its name. */
   let todo: Subscriber[] = [];
   let unanswered = 0;
   let connection = 0;
   let notBefore = 0;
   const retry = clock.alarm(pump);
 
-  const isIn = (subscriber: Subscriber): boolean =>
-    subscribers.get(nameOf(subscriber.topic, subscriber.group)) === subscriber;
+  const keyOf = ({ topic, group }: Subscriber): string => nameOf(topic, group);
+  const isIn = (subscriber: Subscriber): boolean => subscribers.get(keyOf(subscriber)) === subscriber;
+  const presenceOf = (subscriber: Subscriber): Presence => told.get(subscriber) ?? "absent";
 
-  function pump(): void {
-    if (todo.length > 0 && clock.now() < notBefore) return retry.set(notBefore);
-    let done = 0;
-    for (const subscriber of todo) {
-      if (isIn(subscriber)) {
-        const request = subscriber.request();
-        if (unanswered >= UNANSWERED || !link.canSend(request.length)) break;
-        ask(subscriber, request);
-      }
-      done++;
-    }
-    todo = todo.slice(done);
+  function tell(subscriber: Subscriber, presence: Presence): void {
+    if (presence === "absent") told.delete(subscriber);
+    else told.set(subscriber, presence);
   }
 
-  function ask(subscriber: Subscriber, request: string): void {
+  function pump(): void {
+    for (let next = todo.shift(); next !== undefined; next = todo.shift()) {
+      const isEarly = clock.now() < notBefore;
+      if (isEarly) retry.set(notBefore);
+      if (!isEarly && send(next)) continue;
+      todo.unshift(next);
+      return;
+    }
+  }
+
+  /** Sends what brings the hub to what is wanted; false if that has to wait. */
+  function send(subscriber: Subscriber): boolean {
+    for (;;) {
+      const before = presenceOf(subscriber);
+      const { wanted, topic, group } = subscriber;
+      if (before === wanted) return true;
+      const isFirst = before === "absent";
+      const request = isFirst ? subscriber.request() : fieldsOf({ op: OPS[wanted], topic, group });
+      if (unanswered >= UNANSWERED || !link.canSend(request.length)) return false;
+      ask(subscriber, request, before, isFirst ? "active" : wanted);
+    }
+  }
+
+  function ask(subscriber: Subscriber, request: string, before: Presence, next: Presence): void {
     const own = connection;
+    const isFirst = before === "absent";
     unanswered++;
+    tell(subscriber, next);
     link.ask(request, (answer) => {
       if (answer === undefined || own !== connection) return;
       unanswered--;
       const error = refusalOf(answer);
-      if (!isIn(subscriber)) {
-        // Ended in between.
-      } else if (error === undefined) {
-        subscriber.subscribed(answer);
-      } else if (/^(rate_limited|unavailable|token_expired|unauthorized)$/.test(error.code)) {
+      if (error !== undefined && isPassing(error, subscriber)) {
         notBefore = Math.max(notBefore, clock.now() + (error.retryAfterMs ?? RETRY));
+        // A later request may have changed it since; but none counts without the SUBSCRIBE.
+        if (isFirst || presenceOf(subscriber) === next) tell(subscriber, before);
         todo.push(subscriber);
-      } else {
+        if (isFirst) subscriber.down();
+      } else if (isFirst && error !== undefined) {
+        tell(subscriber, "absent");
         subscriber.end(error);
+      } else if (isFirst && isIn(subscriber)) {
+        subscriber.subscribed(answer);
+      } else if (next === "absent") {
+        subscriber.unsubscribed();
       }
       pump();
     });
-    subscriber.asked();
   }
+
+  /** Whether the same request may be taken later. */
+  function isPassing({ code }: HubError, subscriber: Subscriber): boolean {
+    if (/^(rate_limited|unavailable|token_expired|unauthorized)$/.test(code)) return true;
+    // The UNSUBSCRIBE of the one before was refused for a while.
+    return code === "already_subscribed" && [...told.keys()].some((other) => other !== subscriber && keyOf(other) === keyOf(subscriber));
+  }
+
+  function update(subscriber: Subscriber): boolean {
+    const isTold = told.has(subscriber);
+    if (isTold) {
+      todo.push(subscriber);
+      pump();
+    }
+    return isTold;
+  }
+
+  const get = (topic: string, group: string | undefined): Subscriber | undefined => subscribers.get(nameOf(topic, group));
 
   return {
     get size() {
       return subscribers.size;
     },
-    get: (topic, group) => subscribers.get(nameOf(topic, group)),
+    get,
     all: () => subscribers.values(),
     add(subscriber) {
-      subscribers.set(nameOf(subscriber.topic, subscriber.group), subscriber);
+      subscribers.set(keyOf(subscriber), subscriber);
       if (link.state.is !== "ready" && link.state.is !== "authenticating") return;
       todo.push(subscriber);
       pump();
     },
+    update,
     remove(subscriber) {
-      if (isIn(subscriber)) subscribers.delete(nameOf(subscriber.topic, subscriber.group));
+      if (isIn(subscriber)) subscribers.delete(keyOf(subscriber));
+      update(subscriber);
       onRemoved();
+    },
+    ended(topic, group, error) {
+      const subscriber = get(topic, group);
+      // Before its OK the error is about the subscription of this name that was here before.
+      if (subscriber?.isLive !== true) return;
+      told.delete(subscriber);
+      subscriber.end(error);
     },
     resume(isNewConnection) {
       if (isNewConnection) {
-        connection++;
-        unanswered = 0;
         notBefore = 0;
         todo = [...subscribers.values()];
       }
       pump();
       for (const subscriber of subscribers.values()) subscriber.flush();
+    },
+    down() {
+      connection++;
+      unanswered = 0;
+      told.clear();
+      todo = [];
+      for (const subscriber of subscribers.values()) subscriber.down();
     },
   };
 }

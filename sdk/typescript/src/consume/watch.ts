@@ -7,7 +7,7 @@ import type { Subscriber } from "./registry.ts";
 import type { WatchOptions } from "./types.ts";
 import { wireOptions } from "./wire.ts";
 
-export type WatchParts = Pick<GroupParts, "link" | "registry" | "log"> & {
+export type WatchParts = Pick<GroupParts, "registry" | "log"> & {
   lagged: (lagged: { topic: string; missed?: number }) => void;
 };
 
@@ -18,30 +18,22 @@ export function createWatch(
   options: WatchOptions,
   handle: (event: EventRecord) => unknown,
 ): Subscriber {
-  const { link, registry } = parts;
+  const { registry } = parts;
   const life = createLife();
   /** A place in the log is one of one topic. */
   const isWide = topic.includes("*") || options.topics !== undefined;
   let lastSeq: number | undefined;
-  let isAsked = false;
+  let isLive = false;
   let wasLive = false;
   let isPaused = false;
   let isEnded = false;
 
-  const stop = (): void => {
-    if (isAsked) ask("UNSUBSCRIBE");
-    end(undefined);
-  };
+  const stop = (): void => end(undefined);
   options.signal?.addEventListener("abort", stop, { once: true });
-
-  function ask(op: string): void {
-    if (link.canSend(0)) link.ask(fieldsOf({ op, topic }), () => undefined);
-  }
 
   function end(error: HubError | undefined): void {
     if (isEnded) return;
     isEnded = true;
-    isAsked = false;
     options.signal?.removeEventListener("abort", stop);
     registry.remove(watch);
     life.refused(error ?? new HubError("closed", "the subscription is over"));
@@ -81,15 +73,19 @@ export function createWatch(
     get isPaused() {
       return isPaused;
     },
+    get wanted() {
+      return isEnded ? "absent" : isPaused ? "paused" : "active";
+    },
+    get isLive() {
+      return isLive;
+    },
     pause() {
-      if (isPaused) return;
       isPaused = true;
-      if (isAsked) ask("PAUSE");
+      registry.update(watch);
     },
     resume() {
-      if (!isPaused) return;
       isPaused = false;
-      if (isAsked) ask("RESUME");
+      registry.update(watch);
     },
     unsubscribe() {
       stop();
@@ -102,21 +98,20 @@ export function createWatch(
       const from = lastSeq === undefined ? options.from : { afterSeq: lastSeq };
       return fieldsOf({ op: "SUBSCRIBE", topic, opts: { ...wireOptions({ ...options, ...(from && { from }) }), batch: true } });
     },
-    asked() {
-      isAsked = true;
-      if (isPaused) ask("PAUSE");
-    },
     subscribed() {
       // All states come anew, or all that is behind the last event.
       const isWhole = lastSeq !== undefined || (options.coalesce === true && options.from === "earliest");
       if (wasLive && !isWhole) lagged(topic);
-      wasLive = true;
+      isLive = wasLive = true;
       life.accepted();
     },
+    unsubscribed: () => undefined,
     down() {
-      isAsked = false;
+      isLive = false;
     },
     deliver(frame) {
+      // Before the OK events are on their way to the watcher of this name that was here before.
+      if (!isLive) return;
       if (frame.op === "EVENT") receive(frame.event);
       else if (frame.op === "EVENTS") for (const { event } of frame.events) receive(event);
       else lagged(frame.of ?? topic, frame.missed);

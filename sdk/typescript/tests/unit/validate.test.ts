@@ -78,11 +78,11 @@ test("iterators and watchers get what the validator made of the payload, and not
     assert.deepEqual((await first).value?.event.payload, { n: 2, at: new Date(0) });
     const seen: Order[] = [];
     hub.watch(topic, (event) => void seen.push(event.payload));
+    socket.ok(await socket.next("SUBSCRIBE"));
     socket.say(eventFrame(topic, undefined, { id: uuid(1), payload: 5 }));
     socket.say(eventFrame(topic, undefined, { id: uuid(2), payload: { n: 2 } }));
     await settle();
     assert.deepEqual(seen, [{ n: 2, at: new Date(0) }]);
-    await socket.next("SUBSCRIBE");
   }
   assert.equal(logs.filter((log) => log.message === "watcher failed").length, 2);
   await hub.close({ timeoutMs: 0 });

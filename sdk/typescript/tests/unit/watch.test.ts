@@ -67,6 +67,8 @@ test("what the hub says of a slow reader is passed on", async () => {
   const { hub, socket } = await setUpConnected({ on: { lagged: (lagged) => void lags.push(lagged) } });
   hub.watch("news", () => undefined);
   hub.watch("orders.*", () => undefined);
+  socket.ok(await socket.next("SUBSCRIBE"));
+  socket.ok(await socket.next("SUBSCRIBE"));
   socket.say({ op: "LAGGED", topic: "news", missed: 1240 });
   socket.say({ op: "LAGGED", topic: "orders.*", missed: 3, of: "orders.created" });
   assert.deepEqual(lags, [
@@ -83,6 +85,7 @@ test("a watcher that throws is heard of, and goes on", async () => {
     if (++calls === 1) throw new Error("one");
     return Promise.reject(new Error("two"));
   });
+  socket.ok(await socket.next("SUBSCRIBE"));
   for (let n = 1; n <= 2; n++) socket.say(eventFrame("news", undefined, { id: uuid(n), seq: n }));
   await settle();
   assert.deepEqual(logs.map(({ message, fields }) => [message, String(fields["error"])]), [
