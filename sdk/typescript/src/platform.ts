@@ -1,12 +1,8 @@
-import type * as Members from "./consume/members.ts";
-import type * as Publishing from "./publish/publisher.ts";
+import type * as Deferred from "./deferred.ts";
 import type { OpenSocket } from "./socket.ts";
 
-/** The parts of the client that not every page needs. A page loads them when it does. */
-export interface Parts {
-  members(): typeof Members | Promise<typeof Members>;
-  publishing(): typeof Publishing | Promise<typeof Publishing>;
-}
+/** Loads the part of the client that is not needed for a connection and for watchers. */
+export type LoadDeferred = () => typeof Deferred | Promise<typeof Deferred>;
 
 /** What a page tells its client. */
 export type PageEvent = "wake" | "hidden" | "visible" | "suspend";
@@ -14,7 +10,7 @@ export type PageEvent = "wake" | "hidden" | "visible" | "suspend";
 /** All that the client needs of what it runs on. The tests bring a clock that they move by hand. */
 export interface Platform {
   openSocket: OpenSocket;
-  parts: Parts;
+  loadDeferred: LoadDeferred;
   /** Milliseconds of a clock that never goes back. */
   steady(): number;
   /** Milliseconds since 1970. */
@@ -30,10 +26,10 @@ export interface Platform {
 }
 
 /** Browsers, workers, Deno, Bun, and Node with a socket of its own. */
-export function createPlatform(openSocket: OpenSocket, parts: Parts): Platform {
+export function createPlatform(openSocket: OpenSocket, loadDeferred: LoadDeferred): Platform {
   return {
     openSocket,
-    parts,
+    loadDeferred,
     steady: () => performance.now(),
     wall: () => Date.now(),
     setTimer: (run, ms) => setTimeout(run, ms),

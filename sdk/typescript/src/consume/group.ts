@@ -235,7 +235,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       return isPaused;
     },
     get wanted() {
-      if (isEnded || isDrained) return "absent";
+      if (isEnded || isDrained) return undefined;
       return isPaused || isStopping ? "paused" : "active";
     },
     get isLive() {

@@ -8,11 +8,8 @@ import type { Subscription } from "./types.ts";
 const UNANSWERED = 256;
 const RETRY = 200;
 
-/** What the hub has of a subscription on this connection. */
-export type Presence = "absent" | "active" | "paused";
-
-/** The request that brings a subscription from another presence into this one. */
-const OPS = { absent: "UNSUBSCRIBE", active: "RESUME", paused: "PAUSE" } as const;
+/** What the hub has of a subscription on this connection: undefined if it does not have it. */
+export type Presence = "active" | "paused" | undefined;
 
 /** Something that is subscribed on every connection anew. */
 export interface Subscriber extends Subscription {
@@ -26,19 +23,20 @@ export interface Subscriber extends Subscription {
   request(): string;
   subscribed(answer: Answer): void;
   /** The hub has taken the UNSUBSCRIBE. */
-  unsubscribed(): void;
+  unsubscribed?(): void;
   /** The connection is lost, or the hub refuses the SUBSCRIBE for a while. */
   down(): void;
   deliver(frame: Exclude<Incoming, Answer>): void;
   /** The page is about to be frozen. */
-  handBack(): void;
-  hidden(isHidden: boolean): void;
+  handBack?(): void;
+  /** The page can be seen no longer, or again. */
+  hidden?(isHidden: boolean): void;
   /** More may be sent than before. */
-  flush(): void;
+  flush?(): void;
   /** It is over: with an error, or because it was asked for. */
   end(error: HubError | undefined): void;
-  /** Puts off the deadlines of these; resolves with the least time that is left. */
-  modAck(ids: readonly string[], ms: number): Promise<number>;
+  /** Of a member of a group: puts off the deadlines of these; resolves with the least time that is left. */
+  modAck?(ids: readonly string[], ms: number): Promise<number>;
   /** Unsubscribes; what runs is told that it is over. */
   close(): void;
   /** Unsubscribes without waiting for anything: what is in hand goes back. */
@@ -48,7 +46,7 @@ export interface Subscriber extends Subscription {
 /** The subscriptions of a client. */
 export interface Registry {
   readonly size: number;
-  get(topic: string, group: string | undefined): Subscriber | undefined;
+  readonly get: (topic: string, group: string | undefined) => Subscriber | undefined;
   all(): Iterable<Subscriber>;
   add(subscriber: Subscriber): void;
   /** Tells the hub what the subscriber wants now. Returns whether the hub has the subscription, as far as it was told. */
@@ -66,10 +64,15 @@ export function nameOf(topic: string, group: string | undefined): string {
   return group === undefined ? topic : `${topic}\0${group}`;
 }
 
+/** The name of a subscription in errors. */
+export function titleOf(topic: string, group: string | undefined): string {
+  return `"${topic}"${group === undefined ? "" : ` by "${group}"`}`;
+}
+
 export function createRegistry(clock: Clock, link: Link, onRemoved: () => void): Registry {
   const subscribers = new Map<string, Subscriber>();
-  /** What the hub was told on this connection, unless it is "absent". Has subscribers that are removed and still to be unsubscribed. */
-  const told = new Map<Subscriber, Presence>();
+  /** What the hub was told on this connection. Has subscribers that are removed and still to be unsubscribed. */
+  const told = new Map<Subscriber, "active" | "paused">();
   /** What the hub is to be told on this connection, in this order: an UNSUBSCRIBE goes before the next SUBSCRIBE of its name. */
   let todo: Subscriber[] = [];
   let unanswered = 0;
@@ -79,31 +82,30 @@ export function createRegistry(clock: Clock, link: Link, onRemoved: () => void):
 
   const keyOf = ({ topic, group }: Subscriber): string => nameOf(topic, group);
   const isIn = (subscriber: Subscriber): boolean => subscribers.get(keyOf(subscriber)) === subscriber;
-  const presenceOf = (subscriber: Subscriber): Presence => told.get(subscriber) ?? "absent";
 
   function tell(subscriber: Subscriber, presence: Presence): void {
-    if (presence === "absent") told.delete(subscriber);
+    if (presence === undefined) told.delete(subscriber);
     else told.set(subscriber, presence);
   }
 
   function pump(): void {
-    for (let next = todo.shift(); next !== undefined; next = todo.shift()) {
-      const isEarly = clock.now() < notBefore;
-      if (isEarly) retry.set(notBefore);
-      if (!isEarly && send(next)) continue;
-      todo.unshift(next);
-      return;
+    for (let next = todo[0]; next !== undefined; next = todo[0]) {
+      if (clock.now() < notBefore) return retry.set(notBefore);
+      // An answer that comes at once pumps the rest.
+      todo.shift();
+      if (!send(next)) return void todo.unshift(next);
     }
   }
 
   /** Sends what brings the hub to what is wanted; false if that has to wait. */
   function send(subscriber: Subscriber): boolean {
     for (;;) {
-      const before = presenceOf(subscriber);
+      const before = told.get(subscriber);
       const { wanted, topic, group } = subscriber;
       if (before === wanted) return true;
-      const isFirst = before === "absent";
-      const request = isFirst ? subscriber.request() : fieldsOf({ op: OPS[wanted], topic, group });
+      const isFirst = before === undefined;
+      const op = wanted === "paused" ? "PAUSE" : wanted === "active" ? "RESUME" : "UNSUBSCRIBE";
+      const request = isFirst ? subscriber.request() : fieldsOf({ op, topic, group });
       if (unanswered >= UNANSWERED || !link.canSend(request.length)) return false;
       ask(subscriber, request, before, isFirst ? "active" : wanted);
     }
@@ -111,7 +113,7 @@ export function createRegistry(clock: Clock, link: Link, onRemoved: () => void):
 
   function ask(subscriber: Subscriber, request: string, before: Presence, next: Presence): void {
     const own = connection;
-    const isFirst = before === "absent";
+    const isFirst = before === undefined;
     unanswered++;
     tell(subscriber, next);
     link.ask(request, (answer) => {
@@ -121,16 +123,16 @@ export function createRegistry(clock: Clock, link: Link, onRemoved: () => void):
       if (error !== undefined && isPassing(error, subscriber)) {
         notBefore = Math.max(notBefore, clock.now() + (error.retryAfterMs ?? RETRY));
         // A later request may have changed it since; but none counts without the SUBSCRIBE.
-        if (isFirst || presenceOf(subscriber) === next) tell(subscriber, before);
+        if (isFirst || told.get(subscriber) === next) tell(subscriber, before);
         todo.push(subscriber);
         if (isFirst) subscriber.down();
       } else if (isFirst && error !== undefined) {
-        tell(subscriber, "absent");
+        told.delete(subscriber);
         subscriber.end(error);
       } else if (isFirst && isIn(subscriber)) {
         subscriber.subscribed(answer);
-      } else if (next === "absent") {
-        subscriber.unsubscribed();
+      } else if (next === undefined) {
+        subscriber.unsubscribed?.();
       }
       pump();
     });
@@ -185,7 +187,7 @@ export function createRegistry(clock: Clock, link: Link, onRemoved: () => void):
         todo = [...subscribers.values()];
       }
       pump();
-      for (const subscriber of subscribers.values()) subscriber.flush();
+      for (const subscriber of subscribers.values()) subscriber.flush?.();
     },
     down() {
       connection++;

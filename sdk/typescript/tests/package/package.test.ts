@@ -119,6 +119,24 @@ test("a bundle for workers and one for browsers have no ws and nothing of Node (
   }
 });
 
+test("the entry for service workers is one file", async () => {
+  const directory = await project("service-worker", {
+    "package.json": '{"type":"module"}',
+    "main.js": 'export { PromClient } from "event-hub-client/service-worker";',
+  });
+  const { outputFiles } = await build({
+    absWorkingDir: directory,
+    entryPoints: ["main.js"],
+    bundle: true,
+    splitting: true,
+    outdir: "out",
+    write: false,
+    format: "esm",
+  });
+  assert.equal(outputFiles.length, 1);
+  assert.doesNotMatch(outputFiles[0]?.text ?? "", /\bimport\s*\(|require\(/);
+});
+
 test("importing the package makes nothing: no timer, no listener, no connection", async () => {
   const program = `
     import { createHook } from "node:async_hooks";

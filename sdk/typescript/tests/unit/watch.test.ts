@@ -125,3 +125,22 @@ test("a watcher is paused and resumed, also over a reconnect", async () => {
   await next.next("RESUME");
   await hub.close({ timeoutMs: 0 });
 });
+
+test("an onLagged that throws ends nothing, and the client's callback is called all the same", async (t) => {
+  const complaints = t.mock.method(console, "error", () => undefined);
+  const lags: Lagged[] = [];
+  const { hub, server, socket, platform } = await setUpConnected({ on: { lagged: (lagged) => void lags.push(lagged) } });
+  const onLagged = (): void => {
+    throw new Error("no");
+  };
+  const watcher = hub.watch("orders.**", () => undefined, { onLagged });
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await watcher.opened;
+  socket.cut();
+  await platform.pass(1_000);
+  const next = await server.accept();
+  next.ok(await next.next("SUBSCRIBE"));
+  assert.deepEqual(lags, [{ topic: "orders.**" }]);
+  assert.equal(complaints.mock.callCount(), 1);
+  await hub.close({ timeoutMs: 0 });
+});
