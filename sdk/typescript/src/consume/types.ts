@@ -51,6 +51,18 @@ export type Handler<Event extends EventRecord = EventRecord, Topics extends obje
 /** Where a new group begins, or a reader without a group. */
 export type From = "latest" | "earliest" | { ts: number } | { afterId: string } | { afterSeq: number };
 
+/** The same as options of their own: `{ from: "ts", ts: 5 }` says what `{ from: { ts: 5 } }` does. */
+export interface Place {
+  /** Places a new group, or a reader; a group that is there keeps its place. */
+  from?: From | "ts" | "afterId" | "afterSeq";
+  /** For `from: "ts"`: milliseconds since 1970. */
+  ts?: number;
+  /** For `from: "afterId"`. */
+  afterId?: string;
+  /** For `from: "afterSeq"`. */
+  afterSeq?: number;
+}
+
 /** What an event has to have: all of it. */
 export interface Filter {
   tags?: readonly string[];
@@ -59,9 +71,7 @@ export interface Filter {
 }
 
 /** Options of the group are stored with it, and one that is left out takes the stored value. */
-export interface GroupOptions {
-  /** Places a new group; a group that is there keeps its place. */
-  from?: From;
+export interface GroupOptions extends Place {
   /** A list of topics; then the topic of the subscription is a label for it. */
   topics?: readonly string[];
   /** Of the group. */
@@ -90,8 +100,7 @@ export interface SubscribeOptions extends GroupOptions {
   concurrency?: number;
 }
 
-export interface WatchOptions {
-  from?: From;
+export interface WatchOptions extends Place {
   topics?: readonly string[];
   filter?: Filter;
   /** The newest event of each key; with `from: "earliest"` the newest state of all keys, then live. */
