@@ -133,6 +133,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       stage: "queued",
       isOrphan: false,
       lost: undefined,
+      closing: undefined,
       controller: undefined,
       outcome: undefined,
       onSettled: undefined,
@@ -256,7 +257,11 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     close() {
       const why = new HubError("closed", "the client is closing");
       void stop();
-      for (const lease of held.leases.values()) if (lease.stage === "running") lease.controller?.abort(why);
+      for (const lease of held.leases.values()) {
+        if (lease.stage !== "running") continue;
+        lease.closing = why;
+        lease.controller?.abort(why);
+      }
     },
     abandon() {
       if (isEnded) return;
