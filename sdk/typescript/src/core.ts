@@ -50,7 +50,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   let isClosed: (() => void) | undefined;
 
   const closedError = (): HubError =>
-    new HubError("closed", "the client is closed; make another one", "error" in state ? { cause: state.error } : {});
+    new HubError("closed", "the client is closed; make another one", { cause: "error" in state ? state.error : undefined });
 
   function log(level: LogLevel, message: string, fields: Readonly<Record<string, unknown>>): void {
     if (on.log !== undefined) call(() => on.log?.(level, message, fields));
@@ -103,14 +103,14 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     handBack() {
       for (const subscriber of registry.all()) subscriber.handBack?.();
     },
-    hidden(isHidden) {
-      for (const subscriber of registry.all()) subscriber.hidden?.(isHidden);
+    hidden() {
+      for (const subscriber of registry.all()) subscriber.hidden?.();
     },
     ended(error) {
       if (error !== undefined) log("error", "client ended", { error });
       const why = error ?? closedError();
       publisher?.end(why);
-      for (const subscriber of [...registry.all()]) subscriber.end(error);
+      for (const subscriber of registry.all()) subscriber.end(error);
       for (const { reject } of connecting.splice(0)) reject(why);
       clock.stop();
       isClosed?.();
@@ -132,12 +132,12 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   function publish(topic: string, payload: unknown, opts: PublishOptions): Promise<Receipt> {
     // Handlers that run may publish until they end, also while the client closes.
     if (closing === undefined ? isOver() : isDrained === undefined) return Promise.reject(closedError());
-    if (check === undefined) return send(topic, payload, opts, undefined);
+    if (check === undefined) return send(topic, payload, opts);
     // What the validator throws rejects the promise.
     return new Promise((resolve) => resolve(send(topic, payload, opts, check(topic, payload))));
   }
 
-  function send(topic: string, payload: unknown, opts: PublishOptions, checked: unknown): Promise<Receipt> {
+  function send(topic: string, payload: unknown, opts: PublishOptions, checked?: unknown): Promise<Receipt> {
     if (link.state.is === "idle") link.feed({ on: "start" });
     if (publisher !== undefined && early === 0) return publisher.publish(topic, payload, opts, checked);
     try {
@@ -222,11 +222,11 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     });
     const over = new Promise<void>((resolve) => (isClosed = resolve));
     tell({ is: "closing", until });
-    for (const subscriber of [...registry.all()]) subscriber.close();
+    for (const subscriber of registry.all()) subscriber.close();
     checkDrained();
     await Promise.race([drained, over]);
     isDrained = undefined;
-    for (const subscriber of [...registry.all()]) subscriber.abandon();
+    for (const subscriber of registry.all()) subscriber.abandon();
     publisher?.end(closedError());
     link.feed({ on: "close" });
     await over;

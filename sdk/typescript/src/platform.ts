@@ -21,7 +21,7 @@ export interface Platform {
   defer(run: () => void): void;
   /** From 0 up to 1. */
   random(): number;
-  /** Tells of the page's events; returns what ends it. */
+  /** Tells of the page's events, and at once whether the page is hidden or visible; returns what ends it. */
   watchPage(tell: (event: PageEvent) => void): () => void;
 }
 
@@ -47,7 +47,7 @@ interface EventSource {
 
 /** Node has none of these; a worker has `online` and nothing else. */
 function watchPage(tell: (event: PageEvent) => void): () => void {
-  const globals: Partial<EventSource> & { document?: EventSource & { visibilityState: string } } = globalThis;
+  const globals: Partial<EventSource> & { document?: EventSource & { visibilityState: "hidden" | "visible" } } = globalThis;
   const page = globals.document;
   const undo: (() => void)[] = [];
   const listen = (source: Partial<EventSource> | undefined, type: string, listener: () => void): void => {
@@ -58,7 +58,9 @@ function watchPage(tell: (event: PageEvent) => void): () => void {
   if (page !== undefined) {
     listen(globals, "pageshow", () => tell("wake"));
     listen(page, "resume", () => tell("wake"));
-    listen(page, "visibilitychange", () => tell(page.visibilityState === "hidden" ? "hidden" : "visible"));
+    const tellVisibility = (): void => tell(page.visibilityState);
+    listen(page, "visibilitychange", tellVisibility);
+    tellVisibility();
     listen(globals, "pagehide", () => tell("suspend"));
     listen(page, "freeze", () => tell("suspend"));
   }

@@ -295,8 +295,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
         ackTimeoutMs: options.ackTimeoutMs,
         member,
       };
-      const ids: string[] = [];
-      for (const lease of held.leases.values()) if (lease.lost === undefined) ids.push(lease.event.id);
+      const ids = held.name();
       if (ids.length > 0) wire["held"] = ids;
       return fieldsOf({ op: "SUBSCRIBE", ...name, opts: wire });
     },
@@ -331,7 +330,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       if (isLive) link.ask(fieldsOf({ op: "UNSUBSCRIBE", ...name }), () => undefined);
       held.loseAll("the page was frozen");
     },
-    hidden: (isHidden) => held.hidden(isHidden),
+    hidden: () => held.extendHidden(),
     flush: () => settler.flush(),
     end,
   };

@@ -30,7 +30,7 @@ export interface Subscriber extends Subscription {
   /** The page is about to be frozen. */
   handBack?(): void;
   /** The page can be seen no longer, or again. */
-  hidden?(isHidden: boolean): void;
+  hidden?(): void;
   /** More may be sent than before. */
   flush?(): void;
   /** It is over: with an error, or because it was asked for. */
@@ -47,7 +47,8 @@ export interface Subscriber extends Subscription {
 export interface Registry {
   readonly size: number;
   readonly get: (topic: string, group: string | undefined) => Subscriber | undefined;
-  all(): Iterable<Subscriber>;
+  /** A copy: it may change while it is gone through. */
+  all(): readonly Subscriber[];
   add(subscriber: Subscriber): void;
   /** Tells the hub what the subscriber wants now. Returns whether the hub has the subscription, as far as it was told. */
   update(subscriber: Subscriber): boolean;
@@ -154,6 +155,7 @@ export function createRegistry(clock: Clock, link: Link, onRemoved: () => void):
     return isTold;
   }
 
+  const all = (): Subscriber[] => [...subscribers.values()];
   const get = (topic: string, group: string | undefined): Subscriber | undefined => subscribers.get(nameOf(topic, group));
 
   return {
@@ -161,7 +163,7 @@ export function createRegistry(clock: Clock, link: Link, onRemoved: () => void):
       return subscribers.size;
     },
     get,
-    all: () => subscribers.values(),
+    all,
     add(subscriber) {
       subscribers.set(keyOf(subscriber), subscriber);
       if (link.state.is !== "ready" && link.state.is !== "authenticating") return;
@@ -184,17 +186,17 @@ export function createRegistry(clock: Clock, link: Link, onRemoved: () => void):
     resume(isNewConnection) {
       if (isNewConnection) {
         notBefore = 0;
-        todo = [...subscribers.values()];
+        todo = all();
       }
       pump();
-      for (const subscriber of subscribers.values()) subscriber.flush?.();
+      for (const subscriber of all()) subscriber.flush?.();
     },
     down() {
       connection++;
       unanswered = 0;
       told.clear();
       todo = [];
-      for (const subscriber of subscribers.values()) subscriber.down();
+      for (const subscriber of all()) subscriber.down();
     },
   };
 }

@@ -48,8 +48,12 @@ export class ManualPlatform implements Platform {
     this.#timers.delete(timer as Timer);
   };
 
+  /** Whether the page is hidden when a client begins to watch it. */
+  isHidden = false;
+
   watchPage = (tell: (event: PageEvent) => void): (() => void) => {
     this.#watchers.add(tell);
+    tell(this.isHidden ? "hidden" : "visible");
     return () => this.#watchers.delete(tell);
   };
 
