@@ -192,14 +192,15 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     }
     // A handler may wait for this.
     stopped = runner.running > 0 ? Promise.resolve() : life.closed.then(() => undefined);
-    registry.update(subscription);
     checkDrained();
+    // Unless that was all, no more events are wanted until it is.
+    registry.update(subscription);
     return stopped;
   }
 
   /** Once nothing runs and everything is confirmed, the hub is told that it is over. */
   function checkDrained(): void {
-    if (!isStopping || isEnded || runner.running > 0) return;
+    if (!isStopping || isEnded || isDrained || runner.running > 0) return;
     // Without a connection nothing can be confirmed; it is what the hub still holds that matters.
     if (held.leases.size > 0) return;
     isDrained = true;
@@ -313,7 +314,9 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       // An attempt that failed is not the loss that the grace is counted from.
       if (isLive) held.orphan();
       isLive = false;
-      checkDrained();
+      // There is nothing left to unsubscribe.
+      if (isDrained) end(undefined);
+      else checkDrained();
     },
     deliver(frame: Exclude<Incoming, Answer>) {
       if (frame.op === "EVENT" && frame.ctx !== undefined) {

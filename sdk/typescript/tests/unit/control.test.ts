@@ -135,3 +135,16 @@ test("a watcher gets nothing that was on its way to the one before it", async ()
   assert.equal(await stateOf(second.closed), "pending");
   await hub.close({ timeoutMs: 0 });
 });
+
+test("an event that crosses the UNSUBSCRIBE does not end the subscription before the answer", async () => {
+  const { hub, socket } = await consuming();
+  const gone = hub.unsubscribe("orders", "g");
+  const unsubscribe = await socket.next();
+  assert.equal(unsubscribe.op, "UNSUBSCRIBE", "what holds nothing need not pause first");
+  socket.say(eventFrame("orders", "g", { id: uuid(1) }));
+  socket.err(await socket.next("RETURN"), "not_subscribed");
+  assert.equal(await stateOf(gone), "pending");
+  socket.ok(unsubscribe);
+  await gone;
+  await hub.close({ timeoutMs: 0 });
+});
