@@ -161,7 +161,10 @@ export abstract class HubClient<Topics extends object = AnyTopics> {
     this.#find(topic, group).resume();
   }
 
-  /** Puts off the deadline of events that are in hand: it is `ms` from now, if that is later. Resolves with the time left. */
+  /**
+   * Puts off the deadline of events that are in hand: it is `ms` from now, if that is later. Resolves with the time left, or rejects
+   * with the hub's refusal.
+   */
   async modAck(topic: string, group: string, ids: string | readonly string[], ms: number): Promise<number> {
     // Watchers have no deadlines: no time is left.
     return this.#find(topic, group).modAck?.(typeof ids === "string" ? [ids] : ids, ms) ?? 0;

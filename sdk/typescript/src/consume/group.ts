@@ -28,7 +28,7 @@ export interface GroupParts {
   readonly link: Link;
   readonly registry: Registry;
   readonly publish: (topic: string, payload: unknown, options: PublishOptions) => Promise<Receipt>;
-  /** Something that nobody else is told of. */
+  /** Logs what no promise and no callback tells the program. */
   readonly log: (level: "debug" | "warn" | "error", message: string, fields: Readonly<Record<string, unknown>>) => void;
   readonly metric: ((name: string, value: number) => void) | undefined;
 }

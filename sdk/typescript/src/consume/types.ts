@@ -15,7 +15,7 @@ export interface Publish<Topics extends object = AnyTopics> {
 
 /** What a handler knows of its delivery. */
 export interface Context<Topics extends object = AnyTopics> {
-  /** Aborted when the event is no longer in this handler's hands, and when the client closes. */
+  /** Aborted when the event is no longer held for this handler, and when the client begins to close. */
   readonly signal: AbortSignal;
   /** Counts deliveries, from 1. It rises if the event is delivered again while this handler still runs. */
   readonly attempt: number;
@@ -30,7 +30,10 @@ export interface Context<Topics extends object = AnyTopics> {
   readonly group: string;
   /** The subscription's, which may be a pattern; the event's own is `event.topic`. */
   readonly topic: string;
-  /** Puts the deadline off: it is `ms` from now, if that is later. Resolves with the time left. */
+  /**
+   * Puts the deadline off: it is `ms` from now, if that is later. Resolves with the time left. Without a connection it waits for the next one.
+   * Rejects with `lease_lost` if the event is no longer held, and with the hub's refusal, for instance of more than 12 hours.
+   */
   extend(ms: number): Promise<number>;
   /**
    * Publishes an event that follows from this one. Its id is made of the group, this event and how many were published by this
