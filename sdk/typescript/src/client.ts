@@ -8,7 +8,7 @@ import type {
   Subscription,
   WatchOptions,
 } from "./consume/types.ts";
-import type { Subscriber } from "./consume/registry.ts";
+import { type Subscriber, titleOf } from "./consume/registry.ts";
 import type { TokenSource } from "./connection/token.ts";
 import { type Core, createCore } from "./core.ts";
 import { HubError } from "./errors.ts";
@@ -161,9 +161,13 @@ export abstract class HubClient<Topics extends object = AnyTopics> {
     this.#find(topic, group).resume();
   }
 
-  /** Puts off the deadline of events that are in hand: it is `ms` from now, if that is later. Resolves with the time left. */
+  /**
+   * Puts off the deadline of events that are in hand: it is `ms` from now, if that is later. Resolves with the time left, or rejects
+   * with the hub's refusal.
+   */
   async modAck(topic: string, group: string, ids: string | readonly string[], ms: number): Promise<number> {
-    return this.#find(topic, group).modAck(typeof ids === "string" ? [ids] : ids, ms);
+    // Watchers have no deadlines: no time is left.
+    return this.#find(topic, group).modAck?.(typeof ids === "string" ? [ids] : ids, ms) ?? 0;
   }
 
   /**
@@ -177,6 +181,6 @@ export abstract class HubClient<Topics extends object = AnyTopics> {
   #find(topic: string, group: string | undefined): Subscriber {
     const found = this.#core.find(topic, group);
     if (found !== undefined) return found;
-    throw new HubError("not_subscribed", `this client has no subscription of "${topic}"${group === undefined ? "" : ` by "${group}"`}`);
+    throw new HubError("not_subscribed", `this client has no subscription of ${titleOf(topic, group)}`);
   }
 }

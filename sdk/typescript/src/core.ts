@@ -1,7 +1,8 @@
 import { createClock } from "./clock.ts";
 import { createLink } from "./connection/link.ts";
+import type * as Deferred from "./deferred.ts";
 import type { GroupParts } from "./consume/group.ts";
-import { createRegistry, type Subscriber } from "./consume/registry.ts";
+import { createRegistry, type Subscriber, titleOf } from "./consume/registry.ts";
 import type { Context, Delivery, GroupOptions, SubscribeOptions, WatchOptions } from "./consume/types.ts";
 import { createWatch } from "./consume/watch.ts";
 import { HubError } from "./errors.ts";
@@ -14,6 +15,9 @@ import type { EventRecord, Receipt } from "./types.ts";
 import { type Check, checkEvent, createCheck } from "./validate.ts";
 
 const CLOSE_TIMEOUT = 5_000;
+/** How often the deferred part is tried to be loaded, and the pause in between. */
+const LOAD_TRIES = 60;
+const LOAD_RETRY = 1_000;
 
 /** A client without its types: what `PromClient` puts them on. */
 export interface Core {
@@ -39,21 +43,21 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   const clock = createClock(platform, () => link.feed({ on: "wake" }));
   const listeners = new Set<(state: HubState) => void>();
   /** Those who wait for the first connection, or for the next one. */
-  let connecting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
+  const connecting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
   let state: HubState = { is: "idle" };
   let closing: Promise<void> | undefined;
   let isDrained: (() => void) | undefined;
   let isClosed: (() => void) | undefined;
 
   const closedError = (): HubError =>
-    new HubError("closed", "the client is closed; make another one", "error" in state ? { cause: state.error } : {});
+    new HubError("closed", "the client is closed; make another one", { cause: "error" in state ? state.error : undefined });
 
   function log(level: LogLevel, message: string, fields: Readonly<Record<string, unknown>>): void {
     if (on.log !== undefined) call(() => on.log?.(level, message, fields));
     else if (level === "warn" || level === "error") console.warn(`event-hub: ${message}`, fields);
   }
 
-  /** What the program's functions throw is none of the connection's business. */
+  /** Calls a function of the program. An exception of it must not stop the connection's work. */
   function call(run: () => void): void {
     try {
       run();
@@ -84,29 +88,29 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     },
     down() {
       metric?.("connection_lost", 1);
-      for (const subscriber of registry.all()) subscriber.down();
+      registry.down();
     },
     tooLarge: () => publisher?.tooLarge(),
     deliver(frame) {
-      registry.get(frame.topic, "group" in frame ? frame.group : undefined)?.deliver(frame);
+      registry.get(frame.topic, frame.group)?.deliver(frame);
     },
-    subscriptionEnded: (topic, group, error) => registry.get(topic, group)?.end(error),
+    subscriptionEnded: (topic, group, error) => registry.ended(topic, group, error),
     failed(error) {
       log("info", "connection failed", { error });
       for (const { reject } of connecting.splice(0)) reject(error);
       if (!hasWork()) link.feed({ on: "unused" });
     },
     handBack() {
-      for (const subscriber of registry.all()) subscriber.handBack();
+      for (const subscriber of registry.all()) subscriber.handBack?.();
     },
-    hidden(isHidden) {
-      for (const subscriber of registry.all()) subscriber.hidden(isHidden);
+    hidden() {
+      for (const subscriber of registry.all()) subscriber.hidden?.();
     },
     ended(error) {
       if (error !== undefined) log("error", "client ended", { error });
-      const why = error ?? new HubError("closed", "the client is closed");
+      const why = error ?? closedError();
       publisher?.end(why);
-      for (const subscriber of [...registry.all()]) subscriber.end(error);
+      for (const subscriber of registry.all()) subscriber.end(error);
       for (const { reject } of connecting.splice(0)) reject(why);
       clock.stop();
       isClosed?.();
@@ -114,8 +118,9 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     log: (message, error) => log("warn", message, { error }),
   });
   let publisher: Publisher | undefined;
-  /** Publishes that wait for the publisher, or for their validator. */
-  let unprepared = 0;
+  let loading: Promise<typeof Deferred> | undefined;
+  /** Publishes that wait for the publisher. */
+  let early = 0;
   const registry = createRegistry(clock, link, checkDrained);
 
   const parts: GroupParts = { platform, clock, link, registry, publish, log, metric };
@@ -125,50 +130,68 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   }
 
   function publish(topic: string, payload: unknown, opts: PublishOptions): Promise<Receipt> {
-    const isSimple = unprepared === 0 && check === undefined && metric === undefined;
     // Handlers that run may publish until they end, also while the client closes.
-    if (publisher !== undefined && isSimple && closing === undefined && link.state.is !== "idle" && link.state.is !== "closed") {
-      return publisher.publish(topic, payload, opts);
-    }
-    return prepare(topic, payload, opts);
+    if (closing === undefined ? isOver() : isDrained === undefined) return Promise.reject(closedError());
+    if (check === undefined) return send(topic, payload, opts);
+    // What the validator throws rejects the promise.
+    return new Promise((resolve) => resolve(send(topic, payload, opts, check(topic, payload))));
   }
 
-  async function prepare(topic: string, payload: unknown, opts: PublishOptions): Promise<Receipt> {
-    if (closing === undefined ? isOver() : isDrained === undefined) throw closedError();
-    link.feed({ on: "start" });
-    const checked = check?.(topic, payload);
-    // What waits for the publisher must not be overtaken.
-    if (publisher === undefined || checked instanceof Promise || unprepared > 0) {
-      // The caller may change the payload meanwhile. What JSON does not have, the publisher refuses.
-      unprepared++;
-      try {
-        payload = copyOf(payload);
-        const { createPublisher } = await platform.parts.publishing();
-        await checked;
-        publisher ??= createPublisher(platform, clock, link, publisherOptions, checkDrained);
-      } catch (error) {
-        unprepared--;
+  function send(topic: string, payload: unknown, opts: PublishOptions, checked?: unknown): Promise<Receipt> {
+    if (link.state.is === "idle") link.feed({ on: "start" });
+    if (publisher !== undefined && early === 0) return publisher.publish(topic, payload, opts, checked);
+    try {
+      // The caller may change the payload meanwhile.
+      payload = JSON.parse(JSON.stringify(payload));
+    } catch {
+      // What JSON does not have, the publisher refuses.
+    }
+    if (checked instanceof Promise) checked.catch(() => undefined);
+    early++;
+    return load().then(
+      ({ createPublisher }) => {
+        early--;
+        if (link.state.is === "closed") throw link.state.error ?? closedError();
+        publisher ??= createPublisher(platform, clock, link, { ...publisherOptions, metric, onEmpty: checkDrained });
+        return publisher.publish(topic, payload, opts, checked);
+      },
+      (error) => {
+        early--;
         checkDrained();
         throw error;
+      },
+    );
+  }
+
+  function load(): Promise<typeof Deferred> {
+    return (loading ??= tryToLoad());
+  }
+
+  /** Like a connection that is lost, a file that cannot be loaded is tried again. */
+  async function tryToLoad(): Promise<typeof Deferred> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await platform.loadDeferred();
+      } catch (cause) {
+        if (link.state.is === "closed") throw closedError();
+        if (tries >= LOAD_TRIES) {
+          loading = undefined;
+          throw new HubError("connect_failed", String(cause), { cause });
+        }
+        await new Promise<void>((resolve) => void platform.setTimer(resolve, LOAD_RETRY));
       }
-      unprepared--;
     }
-    if (link.state.is === "closed") throw closedError();
-    if (metric === undefined) return publisher.publish(topic, payload, opts);
-    const since = clock.now();
-    const receipt = await publisher.publish(topic, payload, opts);
-    metric("publish_ms", clock.now() - since);
-    return receipt;
   }
 
   function hasWork(): boolean {
-    return unprepared > 0 || registry.size > 0 || (publisher !== undefined && publisher.pending > 0);
+    return early > 0 || registry.size > 0 || (publisher !== undefined && publisher.pending > 0);
   }
 
-  async function join(topic: string, group: string, create: () => Subscriber): Promise<Subscriber> {
+  async function join(topic: string, group: string, signal: AbortSignal | undefined, create: () => Subscriber): Promise<Subscriber> {
     // One that was unsubscribed may still have handlers that run. (Nothing is awaited between the check and the join.)
     const before = registry.get(topic, group);
     if (before?.isStopping === true) await before.closed;
+    signal?.throwIfAborted();
     checkFree(topic, group);
     const subscriber = create();
     begin(subscriber);
@@ -178,8 +201,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   function checkFree(topic: string, group: string | undefined): void {
     if (isOver()) throw closedError();
     if (registry.get(topic, group) === undefined) return;
-    const what = group === undefined ? `a watcher of "${topic}"` : `a subscription of "${topic}" by "${group}"`;
-    throw new HubError("already_subscribed", `this client has ${what}; unsubscribe first, or use another client`);
+    throw new HubError("already_subscribed", `this client has a subscription of ${titleOf(topic, group)}; unsubscribe first, or use another client`);
   }
 
   function begin(subscriber: Subscriber): void {
@@ -200,12 +222,12 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     });
     const over = new Promise<void>((resolve) => (isClosed = resolve));
     tell({ is: "closing", until });
-    for (const subscriber of [...registry.all()]) subscriber.close();
+    for (const subscriber of registry.all()) subscriber.close();
     checkDrained();
     await Promise.race([drained, over]);
     isDrained = undefined;
-    for (const subscriber of [...registry.all()]) subscriber.abandon();
-    publisher?.end(new HubError("closed", "the client was closed before the hub had answered"));
+    for (const subscriber of registry.all()) subscriber.abandon();
+    publisher?.end(closedError());
     link.feed({ on: "close" });
     await over;
   }
@@ -218,41 +240,37 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
-    connect(signal) {
-      return new Promise((resolve, reject) => {
-        signal?.throwIfAborted();
-        if (isOver()) throw closedError();
-        if (link.state.is === "ready") return resolve();
-        const waiter = { resolve, reject };
-        connecting.push(waiter);
-        signal?.addEventListener("abort", () => {
-          connecting = connecting.filter((other) => other !== waiter);
-          reject(signal.reason as Error);
-        });
+    async connect(signal) {
+      signal?.throwIfAborted();
+      if (isOver()) throw closedError();
+      if (link.state.is === "ready") return;
+      let abort = (): void => undefined;
+      await new Promise<void>((resolve, reject) => {
+        connecting.push({ resolve, reject });
+        abort = () => reject(signal?.reason as Error);
+        signal?.addEventListener("abort", abort);
         link.feed({ on: "start" });
-      });
+        // As long as there is a network.
+        load().catch(() => undefined);
+      }).finally(() => signal?.removeEventListener("abort", abort));
     },
     publish: (topic, payload, opts) => (isOver() ? Promise.reject(closedError()) : publish(topic, payload, opts)),
     async subscribe(topic, group, handle, opts) {
-      const { createHandled } = await platform.parts.members();
-      opts.signal?.throwIfAborted();
-      const subscription = await join(topic, group, () => createHandled(parts, topic, group, opts, check, handle));
+      const { createHandled } = await load();
+      const subscription = await join(topic, group, opts.signal, () => createHandled(parts, topic, group, opts, check, handle));
       await subscription.opened;
       return subscription;
     },
     consume(topic, group, opts) {
-      let loading: Promise<void> | undefined;
-      let iterator: AsyncIterator<Delivery, undefined> | undefined;
-      const load = async (): Promise<void> => {
-        const { createIterator } = await platform.parts.members();
-        iterator = createIterator(parts, topic, group, opts, check, (create) => join(topic, group, create));
-      };
+      let iterator: Promise<ReturnType<typeof Deferred.createIterator>> | undefined;
       const call = async (method: "next" | "return"): Promise<IteratorResult<Delivery, undefined>> => {
-        await (loading ??= load());
-        return iterator?.[method]?.() ?? { done: true, value: undefined };
+        iterator ??= load().then(({ createIterator }) =>
+          createIterator(parts, topic, group, opts, check, (create) => join(topic, group, opts.signal, create)),
+        );
+        return (await iterator)[method]();
       };
       return {
-        next: () => iterator?.next() ?? call("next"),
+        next: () => call("next"),
         return: () => call("return"),
         [Symbol.asyncIterator]() {
           return this;
@@ -263,7 +281,14 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
       checkFree(topic, undefined);
       opts.signal?.throwIfAborted();
       const watcher = createWatch(
-        { link, registry, log, lagged: (lagged) => call(() => on.lagged?.(lagged)) },
+        {
+          registry,
+          log,
+          lagged(lagged) {
+            call(() => opts.onLagged?.(lagged));
+            call(() => on.lagged?.(lagged));
+          },
+        },
         topic,
         opts,
         (event) => {
@@ -274,19 +299,10 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
       begin(watcher);
       return watcher;
     },
-    find: (topic, group) => registry.get(topic, group),
+    find: registry.get,
     close(timeoutMs) {
       if (link.state.is === "closed") return Promise.resolve();
       return (closing ??= close(timeoutMs));
     },
   };
-}
-
-/** What JSON cannot say stays as it is: the publisher refuses it. */
-function copyOf(payload: unknown): unknown {
-  try {
-    return JSON.parse(JSON.stringify(payload));
-  } catch {
-    return payload;
-  }
 }

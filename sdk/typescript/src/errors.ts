@@ -27,7 +27,7 @@ export type HubCode =
  * What the client says by itself.
  *
  * - `closed`: the client or the subscription is closed.
- * - `connect_failed`: no connection, or it was lost; the message says why.
+ * - `connect_failed`: no connection, or it was lost, or a file of the client cannot be loaded; the message says why.
  * - `lease_lost`: the event is no longer in the hands of this handler.
  * - `not_durable`: the event is stored, but less safely than `require` asks for; see `receipt`.
  * - `queue_full`: more publishes wait than `pending` allows.

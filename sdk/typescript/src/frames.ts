@@ -51,7 +51,7 @@ export type Incoming =
   | Answer
   | ({ readonly op: "EVENT"; readonly topic: string; readonly group?: string } & One)
   | { readonly op: "EVENTS"; readonly topic: string; readonly group?: string; readonly events: readonly One[] }
-  | { readonly op: "LAGGED"; readonly topic: string; readonly missed: number; readonly of?: string };
+  | { readonly op: "LAGGED"; readonly topic: string; readonly group?: undefined; readonly missed: number; readonly of?: string };
 
 /** The error that an ERR stands for. */
 export function refusalOf(answer: Partial<Refusal>): HubError | undefined {

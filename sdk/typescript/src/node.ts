@@ -1,22 +1,19 @@
 // The entry for Node, which has no WebSocket before version 22.
 import { WebSocket } from "ws";
-import * as members from "./consume/members.ts";
 import { HubClient } from "./client.ts";
 import type { TokenSource } from "./connection/token.ts";
+import * as deferred from "./deferred.ts";
 import type { ClientOptions } from "./options.ts";
-import { createPlatform, type Parts } from "./platform.ts";
-import * as publishing from "./publish/publisher.ts";
+import { createPlatform } from "./platform.ts";
 import type { AnyTopics } from "./topics.ts";
 
 export * from "./api.ts";
-
-const PARTS: Parts = { members: () => members, publishing: () => publishing };
 
 /** A client of an event-hub. `Topics` names its topics and the types of their payloads. */
 export class PromClient<Topics extends object = AnyTopics> extends HubClient<Topics> {
   constructor(url: string, token?: TokenSource);
   constructor(options: ClientOptions<Topics>);
   constructor(target: string | ClientOptions<Topics>, token?: TokenSource) {
-    super(createPlatform((url) => new WebSocket(url, { perMessageDeflate: false }), PARTS), target, token);
+    super(createPlatform((url) => new WebSocket(url, { perMessageDeflate: false }), () => deferred), target, token);
   }
 }

@@ -1,12 +1,8 @@
-import type * as Members from "./consume/members.ts";
-import type * as Publishing from "./publish/publisher.ts";
+import type * as Deferred from "./deferred.ts";
 import type { OpenSocket } from "./socket.ts";
 
-/** The parts of the client that not every page needs. A page loads them when it does. */
-export interface Parts {
-  members(): typeof Members | Promise<typeof Members>;
-  publishing(): typeof Publishing | Promise<typeof Publishing>;
-}
+/** Loads the part of the client that is not needed for a connection and for watchers. */
+export type LoadDeferred = () => typeof Deferred | Promise<typeof Deferred>;
 
 /** What a page tells its client. */
 export type PageEvent = "wake" | "hidden" | "visible" | "suspend";
@@ -14,7 +10,7 @@ export type PageEvent = "wake" | "hidden" | "visible" | "suspend";
 /** All that the client needs of what it runs on. The tests bring a clock that they move by hand. */
 export interface Platform {
   openSocket: OpenSocket;
-  parts: Parts;
+  loadDeferred: LoadDeferred;
   /** Milliseconds of a clock that never goes back. */
   steady(): number;
   /** Milliseconds since 1970. */
@@ -25,15 +21,15 @@ export interface Platform {
   defer(run: () => void): void;
   /** From 0 up to 1. */
   random(): number;
-  /** Tells of the page's events; returns what ends it. */
+  /** Tells of the page's events, and at once whether the page is hidden or visible; returns what ends it. */
   watchPage(tell: (event: PageEvent) => void): () => void;
 }
 
 /** Browsers, workers, Deno, Bun, and Node with a socket of its own. */
-export function createPlatform(openSocket: OpenSocket, parts: Parts): Platform {
+export function createPlatform(openSocket: OpenSocket, loadDeferred: LoadDeferred): Platform {
   return {
     openSocket,
-    parts,
+    loadDeferred,
     steady: () => performance.now(),
     wall: () => Date.now(),
     setTimer: (run, ms) => setTimeout(run, ms),
@@ -51,7 +47,7 @@ interface EventSource {
 
 /** Node has none of these; a worker has `online` and nothing else. */
 function watchPage(tell: (event: PageEvent) => void): () => void {
-  const globals: Partial<EventSource> & { document?: EventSource & { visibilityState: string } } = globalThis;
+  const globals: Partial<EventSource> & { document?: EventSource & { visibilityState: "hidden" | "visible" } } = globalThis;
   const page = globals.document;
   const undo: (() => void)[] = [];
   const listen = (source: Partial<EventSource> | undefined, type: string, listener: () => void): void => {
@@ -62,7 +58,9 @@ function watchPage(tell: (event: PageEvent) => void): () => void {
   if (page !== undefined) {
     listen(globals, "pageshow", () => tell("wake"));
     listen(page, "resume", () => tell("wake"));
-    listen(page, "visibilitychange", () => tell(page.visibilityState === "hidden" ? "hidden" : "visible"));
+    const tellVisibility = (): void => tell(page.visibilityState);
+    listen(page, "visibilitychange", tellVisibility);
+    tellVisibility();
     listen(globals, "pagehide", () => tell("suspend"));
     listen(page, "freeze", () => tell("suspend"));
   }

@@ -29,6 +29,7 @@ export type Check = (topic: string, payload: unknown) => unknown;
 
 export function createCheck(validators: Readonly<Record<string, StandardSchema | undefined>>): Check {
   return (topic, payload) => {
+    if (!Object.hasOwn(validators, topic)) return payload;
     const result = validators[topic]?.["~standard"].validate(payload);
     if (result === undefined) return payload;
     return result instanceof Promise ? result.then((later) => valueOf(topic, later)) : valueOf(topic, result);

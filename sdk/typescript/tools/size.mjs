@@ -1,5 +1,5 @@
-// What a page loads, minified and gzipped: first the client with its connection and its readers, then, when they are used for the first time, the
-// publisher and what members of groups need. Fails if the first part is over the limit, or all of them together.
+// What a page loads, minified and gzipped: first the client with its connection and its watchers, then what publishes and what members of groups
+// need. Fails if the first part is over the limit, or both together.
 import { build } from "esbuild";
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -46,7 +46,7 @@ show("at first", sum(first), MOST_AT_FIRST);
 for (const { path, kind } of outputs.get("index.js").imports) {
   if (kind !== "dynamic-import") continue;
   const more = [...closure(basename(path))].filter((name) => !first.has(name));
-  show(`with the first use of ${basename(path).split("-")[0]}`.slice(0, 40), sum(more));
+  show(basename(path).split("-")[0], sum(more));
 }
 show("in all", sum(sizes.keys()), MOST_IN_ALL);
 

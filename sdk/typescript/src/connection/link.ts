@@ -36,7 +36,7 @@ export interface LinkEvents {
   subscriptionEnded(topic: string, group: string | undefined, error: HubError): void;
   failed(error: HubError): void;
   handBack(): void;
-  hidden(isHidden: boolean): void;
+  hidden(): void;
   ended(error: HubError | undefined): void;
   log(message: string, error: unknown): void;
 }
@@ -44,6 +44,8 @@ export interface LinkEvents {
 /** The connection as the rest of the client uses it. */
 export interface Link {
   readonly state: ConnectionState;
+  /** Nobody sees the page: its timers cannot be trusted. */
+  readonly isHidden: boolean;
   feed(input: ConnectionInput): void;
   /** Whether this may be sent now: what settles events may also be sent when the token has run out. */
   canSend(chars: number, settles?: boolean): boolean;
@@ -71,6 +73,7 @@ export function createLink(platform: Platform, clock: Clock, options: LinkOption
   const inputs: ConnectionInput[] = [];
   let isStepping = false;
   let isHandingBack = false;
+  let isHidden = false;
   const alarm = clock.alarm(() => feed({ on: "time" }));
 
   /** Inputs that come up while a step is carried out wait for its end. */
@@ -103,8 +106,10 @@ export function createLink(platform: Platform, clock: Clock, options: LinkOption
   }
 
   function onPage(event: PageEvent): void {
-    if (event === "hidden" || event === "visible") events.hidden(event === "hidden");
-    if (event !== "hidden") feed({ on: event === "suspend" ? event : "wake" });
+    if (event === "suspend" || event === "wake") return feed({ on: event });
+    isHidden = event === "hidden";
+    if (isHidden) events.hidden();
+    else feed({ on: "wake" });
   }
 
   function carryOut(effect: ConnectionEffect): void {
@@ -274,6 +279,9 @@ export function createLink(platform: Platform, clock: Clock, options: LinkOption
   return {
     get state() {
       return state;
+    },
+    get isHidden() {
+      return isHidden;
     },
     feed,
     canSend,

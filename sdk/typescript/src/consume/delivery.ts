@@ -31,7 +31,8 @@ class HandlerContext implements Context {
     const lease = this.#lease;
     if (lease.controller === undefined) {
       lease.controller = new AbortController();
-      if (lease.lost !== undefined) lease.controller.abort(lease.lost);
+      const why = lease.lost ?? lease.closing;
+      if (why !== undefined) lease.controller.abort(why);
     }
     return lease.controller.signal;
   }

@@ -28,7 +28,7 @@ export interface GroupParts {
   readonly link: Link;
   readonly registry: Registry;
   readonly publish: (topic: string, payload: unknown, options: PublishOptions) => Promise<Receipt>;
-  /** Something that nobody else is told of. */
+  /** Logs what no promise and no callback tells the program. */
   readonly log: (level: "debug" | "warn" | "error", message: string, fields: Readonly<Record<string, unknown>>) => void;
   readonly metric: ((name: string, value: number) => void) | undefined;
 }
@@ -65,14 +65,15 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   const name = { topic, group };
   const member = uuid4();
   const recent = createRecent(clock);
-  /** On this connection: whether a SUBSCRIBE was sent, and whether the hub has accepted it. */
-  let isAsked = false;
+  /** The hub has accepted the subscription on this connection. */
   let isLive = false;
   /** When it was subscribed anew, if it was. */
   let resumedAt = -Infinity;
   let wasLive = false;
   let isPaused = false;
   let isStopping = false;
+  /** Nothing runs and everything is confirmed: only the UNSUBSCRIBE is left. */
+  let isDrained = false;
   let isEnded = false;
   const life = createLife();
   /** Resolves when no more deliveries will be started. */
@@ -86,7 +87,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     dropped: checkDrained,
   });
   const settler = createSettler(platform, clock, link, name, {
-    isAsked: () => isAsked,
+    isLive: () => isLive,
     confirmed(lease, isUnknown) {
       if (!held.delete(lease)) return;
       lease.onSettled?.(!isUnknown);
@@ -132,6 +133,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       stage: "queued",
       isOrphan: false,
       lost: undefined,
+      closing: undefined,
       controller: undefined,
       outcome: undefined,
       onSettled: undefined,
@@ -188,34 +190,27 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       if (isLive && link.has("return")) settle(lease, { op: "RETURN" });
       else held.delete(lease);
     }
-    stopped = new Promise((resolve) => {
-      void life.closed.then(() => resolve());
-      if (isAsked && runner.running > 0) ask("PAUSE", resolve);
-      else if (runner.running > 0) resolve();
-    });
+    // A handler may wait for this.
+    stopped = runner.running > 0 ? Promise.resolve() : life.closed.then(() => undefined);
     checkDrained();
+    // Unless that was all, no more events are wanted until it is.
+    registry.update(subscription);
     return stopped;
   }
 
   /** Once nothing runs and everything is confirmed, the hub is told that it is over. */
   function checkDrained(): void {
-    if (!isStopping || isEnded || runner.running > 0) return;
+    if (!isStopping || isEnded || isDrained || runner.running > 0) return;
     // Without a connection nothing can be confirmed; it is what the hub still holds that matters.
     if (held.leases.size > 0) return;
-    if (!isAsked) return end(undefined);
-    isAsked = false;
-    ask("UNSUBSCRIBE", () => end(undefined));
-  }
-
-  function ask(op: string, onAnswer: () => void): void {
-    if (link.canSend(0)) link.ask(fieldsOf({ op, ...name }), onAnswer);
-    else onAnswer();
+    isDrained = true;
+    if (!registry.update(subscription)) end(undefined);
   }
 
   function end(error: HubError | undefined): void {
     if (isEnded) return;
     isEnded = isStopping = true;
-    isAsked = isLive = false;
+    isLive = false;
     options.signal?.removeEventListener("abort", onAbort);
     registry.remove(subscription);
     const why = error ?? new HubError("closed", "the subscription is over");
@@ -241,15 +236,20 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     get isPaused() {
       return isPaused;
     },
+    get wanted() {
+      if (isEnded || isDrained) return undefined;
+      return isPaused || isStopping ? "paused" : "active";
+    },
+    get isLive() {
+      return isLive;
+    },
     pause() {
-      if (isPaused || isEnded) return;
       isPaused = true;
-      if (isAsked) ask("PAUSE", () => undefined);
+      registry.update(subscription);
     },
     resume() {
-      if (!isPaused || isEnded) return;
       isPaused = false;
-      if (isAsked && !isStopping) ask("RESUME", () => undefined);
+      registry.update(subscription);
       runner.pump();
     },
     unsubscribe: stop,
@@ -258,12 +258,15 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     close() {
       const why = new HubError("closed", "the client is closing");
       void stop();
-      for (const lease of held.leases.values()) if (lease.stage === "running") lease.controller?.abort(why);
+      for (const lease of held.leases.values()) {
+        if (lease.stage !== "running") continue;
+        lease.closing = why;
+        lease.controller?.abort(why);
+      }
     },
     abandon() {
       if (isEnded) return;
       settler.flush();
-      if (isAsked) ask("UNSUBSCRIBE", () => undefined);
       end(undefined);
     },
     extend: (lease, ms) => held.extend(lease, ms),
@@ -293,31 +296,27 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
         ackTimeoutMs: options.ackTimeoutMs,
         member,
       };
-      const ids: string[] = [];
-      for (const lease of held.leases.values()) if (lease.lost === undefined) ids.push(lease.event.id);
+      const ids = held.name();
       if (ids.length > 0) wire["held"] = ids;
       return fieldsOf({ op: "SUBSCRIBE", ...name, opts: wire });
-    },
-    asked() {
-      isAsked = true;
-      if (isPaused || isStopping) ask("PAUSE", () => undefined);
-      const settling: Lease[] = [];
-      for (const lease of held.leases.values()) if (lease.stage === "settling") settling.push(lease);
-      settler.restart(settling);
-      settler.flush();
     },
     subscribed(answer: Answer) {
       if (wasLive) resumedAt = clock.now();
       isLive = wasLive = true;
       held.adopt(answer.held ?? []);
+      settler.restart([...held.leases.values()].filter((lease) => lease.stage === "settling"));
+      settler.flush();
       life.accepted();
       checkDrained();
     },
+    unsubscribed: () => end(undefined),
     down() {
       // An attempt that failed is not the loss that the grace is counted from.
       if (isLive) held.orphan();
-      isAsked = isLive = false;
-      checkDrained();
+      isLive = false;
+      // There is nothing left to unsubscribe.
+      if (isDrained) end(undefined);
+      else checkDrained();
     },
     deliver(frame: Exclude<Incoming, Answer>) {
       if (frame.op === "EVENT" && frame.ctx !== undefined) {
@@ -330,10 +329,11 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     },
     handBack() {
       settler.flush();
-      if (isAsked) ask("UNSUBSCRIBE", () => undefined);
+      // The subscription stays wanted: it is for the next connection.
+      if (isLive) link.ask(fieldsOf({ op: "UNSUBSCRIBE", ...name }), () => undefined);
       held.loseAll("the page was frozen");
     },
-    hidden: (isHidden) => held.hidden(isHidden),
+    hidden: () => held.extendHidden(),
     flush: () => settler.flush(),
     end,
   };

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Link } from "../connection/link.ts";
-import type { HubError } from "../errors.ts";
+import { HubError } from "../errors.ts";
 import { fieldsOf, refusalOf } from "../frames.ts";
 import { type Lease, leaseLost, lose } from "./lease.ts";
 
@@ -9,6 +9,10 @@ const RECONNECT_GRACE = 10_000;
 /** Timers of a page that nobody sees run once a minute. */
 const HIDDEN_EXTENSION = 300_000;
 const IDS_PER_FRAME = 5_000;
+/** The ids that a SUBSCRIBE may name. */
+const NAMED_AT_MOST = 10_000;
+/** Those nearest to their end first. */
+const STAGES: readonly Lease["stage"][] = ["settling", "running", "queued"];
 
 /** The leases of a subscription, and their deadlines. */
 export interface Held {
@@ -18,14 +22,15 @@ export interface Held {
   delete(lease: Lease): boolean;
   /** Puts off the deadline of one. */
   extend(lease: Lease, ms: number): Promise<number>;
+  /** The ids for a SUBSCRIBE. Gives up what cannot be named: the hub takes it back. */
+  name(): string[];
   /** The connection is gone. Whether these leases are still held is known when the next one is there, or after the grace. */
   orphan(): void;
   /** The hub has said which are still held; the others may come again. */
   adopt(ids: readonly string[]): void;
   /** All are gone: they are given back, or nobody will ask for them any more. */
   loseAll(why: string): void;
-  /** Puts the deadlines off for as long as timers cannot be trusted, and those of all that comes until the page is seen again. */
-  hidden(isHidden: boolean): void;
+  /** While the page is hidden: puts the deadlines off for as long as its timers cannot be trusted. */
   extendHidden(): void;
   end(): void;
 }
@@ -50,7 +55,6 @@ export function createHeld(clock: Clock, link: Link, options: HeldOptions): Held
   const grace = clock.alarm(loseOrphans);
   /** The time to settle an event, as the hub gives it. */
   let timeToAck = 30_000;
-  let isHidden = false;
   /** Wait for a connection on which something can be extended. */
   let onLive: (() => void)[] = [];
 
@@ -77,7 +81,7 @@ export function createHeld(clock: Clock, link: Link, options: HeldOptions): Held
     const now = clock.now();
     const due: Lease[] = [];
     let next = Infinity;
-    const extension = isHidden ? Math.max(timeToAck, HIDDEN_EXTENSION) : timeToAck;
+    const extension = link.isHidden ? Math.max(timeToAck, HIDDEN_EXTENSION) : timeToAck;
     for (const lease of leases.values()) {
       if (lease.stage === "settling" || lease.lost !== undefined) continue;
       if (lease.deadline <= now) {
@@ -101,14 +105,14 @@ export function createHeld(clock: Clock, link: Link, options: HeldOptions): Held
     }
   }
 
-  /** Resolves with what the hub says is left, or with nothing if it does not answer. */
-  function ask(some: readonly Lease[], ms: number): Promise<number | undefined> {
+  /** Resolves with what the hub says is left, with its refusal, or with nothing if it does not answer. */
+  function ask(some: readonly Lease[], ms: number): Promise<number | HubError | undefined> {
     const sent = clock.now();
     const ids = some.map((lease) => lease.event.id);
     return new Promise((resolve) => {
       link.ask(fieldsOf({ op: "MODACK", ...options.name, ids, extend_ms: Math.ceil(ms) }), (answer) => {
         const error = answer && refusalOf(answer);
-        if (answer === undefined || (error !== undefined && error.code !== "unknown_id")) return resolve(undefined);
+        if (answer === undefined || (error !== undefined && error.code !== "unknown_id")) return resolve(error);
         const unknown = new Set(error === undefined ? answer.unknown : ids);
         for (const lease of some) {
           if (unknown.has(lease.event.id)) {
@@ -118,7 +122,7 @@ export function createHeld(clock: Clock, link: Link, options: HeldOptions): Held
           }
         }
         options.dropped();
-        resolve(answer.ack_deadline_ms);
+        resolve(answer.ack_deadline_ms ?? ms);
       });
     });
   }
@@ -146,10 +150,20 @@ export function createHeld(clock: Clock, link: Link, options: HeldOptions): Held
         if (options.isLive() && link.canSend(0, true)) {
           const left = await ask([lease], ms);
           if (isLost(lease)) throw lease.lost;
-          if (left !== undefined || options.isLive()) return left ?? Math.max(lease.deadline - clock.now(), 0);
+          if (left instanceof HubError) throw left;
+          if (left !== undefined) return left;
+        } else {
+          await new Promise<void>((resolve) => onLive.push(resolve));
         }
-        await new Promise<void>((resolve) => onLive.push(resolve));
       }
+    },
+    name() {
+      let named = [...leases.values()].filter((lease) => lease.lost === undefined);
+      if (named.length > NAMED_AT_MOST) {
+        named = STAGES.flatMap((stage) => named.filter((lease) => lease.stage === stage));
+        for (const lease of named.splice(NAMED_AT_MOST)) giveUp(lease, "the connection was lost, and too many events are held to keep this one");
+      }
+      return named.map((lease) => lease.event.id);
     },
     orphan() {
       for (const lease of leases.values()) lease.isOrphan = true;
@@ -171,14 +185,11 @@ export function createHeld(clock: Clock, link: Link, options: HeldOptions): Held
       for (const lease of leases.values()) giveUp(lease, why);
       wakeWaiting();
     },
-    hidden(now) {
-      isHidden = now;
-      if (isHidden && leases.size > 0) extendAll();
-    },
     extendHidden() {
-      if (isHidden) extendAll();
+      if (link.isHidden && leases.size > 0) extendAll();
     },
     end() {
+      wakeWaiting();
       clock.remove(sweep);
       clock.remove(grace);
     },

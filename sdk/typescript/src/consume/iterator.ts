@@ -1,4 +1,4 @@
-import type { HubError } from "../errors.ts";
+import { HubError } from "../errors.ts";
 import type { EventRecord } from "../types.ts";
 import { type Check, checkEvent } from "../validate.ts";
 import { createDelivery } from "./delivery.ts";
@@ -22,7 +22,7 @@ export function createIterator(
   options: GroupOptions,
   check: Check | undefined,
   begin: (create: () => GroupSubscription) => Promise<unknown>,
-): AsyncIterator<Delivery, undefined> {
+): Required<Pick<AsyncIterator<Delivery, undefined>, "next" | "return">> {
   const done = { done: true, value: undefined } as const;
   const pulls: Pull[] = [];
   const unsettled = new Set<Lease>();
@@ -33,12 +33,16 @@ export function createIterator(
 
   function finish(error: HubError | undefined): void {
     isOver = true;
+    options.signal?.removeEventListener("abort", onAbort);
     // The first who asks is told; or the next one, if nobody does.
     const first = error === undefined ? undefined : pulls.shift();
     if (first === undefined) failure ??= error;
     else first.reject(error);
     for (const pull of pulls.splice(0)) pull.resolve(done);
   }
+
+  /** Until there is a subscription, which unsubscribes by itself. */
+  const onAbort = (): void => finish(undefined);
 
   function work(lease: Lease, own: GroupSubscription): void {
     const pull = pulls.shift();
@@ -58,6 +62,9 @@ export function createIterator(
   }
 
   function start(): GroupSubscription {
+    // Somebody has ended the loop while it waited for its turn.
+    if (isOver) throw new HubError("closed", "the loop is over");
+    options.signal?.removeEventListener("abort", onAbort);
     return (subscription = createGroup(parts, {
       topic,
       group,
@@ -85,7 +92,8 @@ export function createIterator(
         subscription?.pump();
         if (isStarted) return;
         isStarted = true;
-        begin(start).catch(finish);
+        options.signal?.addEventListener("abort", onAbort, { once: true });
+        begin(start).catch((error: HubError) => finish(isOver ? undefined : error));
       });
     },
     /** What was handed out and is not settled goes back, and has not failed. */

@@ -16,6 +16,8 @@ export interface Lease {
   isOrphan: boolean;
   /** Why it is not held here any more. */
   lost: HubError | undefined;
+  /** Set while the client closes: the event is still held, but its handler is asked to stop. */
+  closing: HubError | undefined;
   /** Made when somebody asks for the signal. */
   controller: AbortController | undefined;
   /** In the stage `settling`. */

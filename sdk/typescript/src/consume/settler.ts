@@ -5,7 +5,6 @@ import type { Platform } from "../platform.ts";
 import type { Lease } from "./lease.ts";
 import type { Outcome } from "./settlement.ts";
 
-/** What the hub takes in one frame is more; this is a frame that it still takes before the token is accepted. */
 const IDS_PER_FRAME = 200;
 const RETRY = 200;
 
@@ -14,13 +13,13 @@ export interface Settler {
   /** Those of a turn of the loop go out together. */
   add(lease: Lease): void;
   flush(): void;
-  /** On a new connection: forgets what is on its way, and sends these instead. */
+  /** When the hub has accepted the subscription anew: forgets what is on its way, and sends these instead. */
   restart(leases: Iterable<Lease>): void;
 }
 
 export interface SettlerEvents {
-  /** Whether this connection has the subscription, or a request for it is on its way. */
-  isAsked(): boolean;
+  /** Whether the hub has accepted the subscription on this connection: before that it knows none of the events. */
+  isLive(): boolean;
   /** The hub has said what came of the outcome: nothing is left to do. `isUnknown`: the event was not held here any more. */
   confirmed(lease: Lease, isUnknown: boolean): void;
 }
@@ -44,22 +43,20 @@ export function createSettler(
   const retry = clock.alarm(flush);
 
   function flush(): void {
-    if (unsent.length === 0 || !events.isAsked() || !link.canSend(0, true)) return;
+    if (unsent.length === 0 || !events.isLive() || !link.canSend(0, true)) return;
     const taken = unsent;
     unsent = [];
     const frames = new Map<string, Frame>();
-    const early = link.state.is !== "ready";
     for (const lease of taken) {
       const { outcome } = lease;
       if (outcome === undefined) continue;
       const { attempt } = lease.ctx;
-      const what = early && outcome.op !== "ACK" ? undefined : keyOf(outcome, attempt, lease.event.id);
       // A token that has run out may still ack, but not return.
-      const isRefused = outcome.op === "RETURN" && !link.canSend(0);
-      if (what === undefined || isRefused) {
+      if (outcome.op === "RETURN" && !link.canSend(0)) {
         unsent.push(lease);
         continue;
       }
+      const what = keyOf(outcome, attempt, lease.event.id);
       let frame = frames.get(what);
       if (frame !== undefined && frame.leases.length >= IDS_PER_FRAME) {
         send(frame);

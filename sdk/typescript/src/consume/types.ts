@@ -15,7 +15,7 @@ export interface Publish<Topics extends object = AnyTopics> {
 
 /** What a handler knows of its delivery. */
 export interface Context<Topics extends object = AnyTopics> {
-  /** Aborted when the event is no longer in this handler's hands, and when the client closes. */
+  /** Aborted when the event is no longer held for this handler, and when the client begins to close. */
   readonly signal: AbortSignal;
   /** Counts deliveries, from 1. It rises if the event is delivered again while this handler still runs. */
   readonly attempt: number;
@@ -30,7 +30,10 @@ export interface Context<Topics extends object = AnyTopics> {
   readonly group: string;
   /** The subscription's, which may be a pattern; the event's own is `event.topic`. */
   readonly topic: string;
-  /** Puts the deadline off: it is `ms` from now, if that is later. Resolves with the time left. */
+  /**
+   * Puts the deadline off: it is `ms` from now, if that is later. Resolves with the time left. Without a connection it waits for the next one.
+   * Rejects with `lease_lost` if the event is no longer held, and with the hub's refusal, for instance of more than 12 hours.
+   */
   extend(ms: number): Promise<number>;
   /**
    * Publishes an event that follows from this one. Its id is made of the group, this event and how many were published by this
@@ -51,6 +54,18 @@ export type Handler<Event extends EventRecord = EventRecord, Topics extends obje
 /** Where a new group begins, or a reader without a group. */
 export type From = "latest" | "earliest" | { ts: number } | { afterId: string } | { afterSeq: number };
 
+/** The same as options of their own: `{ from: "ts", ts: 5 }` says what `{ from: { ts: 5 } }` does. */
+export interface Place {
+  /** Places a new group, or a reader; a group that is there keeps its place. */
+  from?: From | "ts" | "afterId" | "afterSeq";
+  /** For `from: "ts"`: milliseconds since 1970. */
+  ts?: number;
+  /** For `from: "afterId"`. */
+  afterId?: string;
+  /** For `from: "afterSeq"`. */
+  afterSeq?: number;
+}
+
 /** What an event has to have: all of it. */
 export interface Filter {
   tags?: readonly string[];
@@ -59,9 +74,7 @@ export interface Filter {
 }
 
 /** Options of the group are stored with it, and one that is left out takes the stored value. */
-export interface GroupOptions {
-  /** Places a new group; a group that is there keeps its place. */
-  from?: From;
+export interface GroupOptions extends Place {
   /** A list of topics; then the topic of the subscription is a label for it. */
   topics?: readonly string[];
   /** Of the group. */
@@ -90,8 +103,7 @@ export interface SubscribeOptions extends GroupOptions {
   concurrency?: number;
 }
 
-export interface WatchOptions {
-  from?: From;
+export interface WatchOptions extends Place {
   topics?: readonly string[];
   filter?: Filter;
   /** The newest event of each key; with `from: "earliest"` the newest state of all keys, then live. */

@@ -7,9 +7,16 @@ import type { Subscriber } from "./registry.ts";
 import type { WatchOptions } from "./types.ts";
 import { wireOptions } from "./wire.ts";
 
-export type WatchParts = Pick<GroupParts, "link" | "registry" | "log"> & {
+export type WatchParts = Pick<GroupParts, "registry" | "log"> & {
   lagged: (lagged: { topic: string; missed?: number }) => void;
 };
+
+/** What changes of a watcher; others only read it. */
+interface Mutable {
+  isStopping: boolean;
+  isPaused: boolean;
+  isLive: boolean;
+}
 
 /** A reader without a group: nothing is settled, and nothing is stored. */
 export function createWatch(
@@ -18,30 +25,19 @@ export function createWatch(
   options: WatchOptions,
   handle: (event: EventRecord) => unknown,
 ): Subscriber {
-  const { link, registry } = parts;
+  const { registry } = parts;
   const life = createLife();
   /** A place in the log is one of one topic. */
   const isWide = topic.includes("*") || options.topics !== undefined;
   let lastSeq: number | undefined;
-  let isAsked = false;
   let wasLive = false;
-  let isPaused = false;
-  let isEnded = false;
 
-  const stop = (): void => {
-    if (isAsked) ask("UNSUBSCRIBE");
-    end(undefined);
-  };
+  const stop = (): void => end(undefined);
   options.signal?.addEventListener("abort", stop, { once: true });
 
-  function ask(op: string): void {
-    if (link.canSend(0)) link.ask(fieldsOf({ op, topic }), () => undefined);
-  }
-
   function end(error: HubError | undefined): void {
-    if (isEnded) return;
-    isEnded = true;
-    isAsked = false;
+    if (watch.isStopping) return;
+    watch.isStopping = true;
     options.signal?.removeEventListener("abort", stop);
     registry.remove(watch);
     life.refused(error ?? new HubError("closed", "the subscription is over"));
@@ -54,7 +50,7 @@ export function createWatch(
   }
 
   function receive(event: EventRecord): void {
-    if (isEnded) return;
+    if (watch.isStopping) return;
     if (!isWide) lastSeq = event.seq;
     try {
       const result = handle(event);
@@ -64,32 +60,24 @@ export function createWatch(
     }
   }
 
-  function lagged(of: string, missed?: number): void {
-    const what = { topic: of, ...(missed !== undefined && { missed }) };
-    options.onLagged?.(what);
-    parts.lagged(what);
-  }
-
-  const watch: Subscriber = {
+  const watch: Subscriber & Mutable = {
     topic,
     group: undefined,
     opened: life.opened,
     closed: life.closed,
-    get isStopping() {
-      return isEnded;
-    },
-    get isPaused() {
-      return isPaused;
+    isStopping: false,
+    isPaused: false,
+    isLive: false,
+    get wanted() {
+      return watch.isStopping ? undefined : watch.isPaused ? "paused" : "active";
     },
     pause() {
-      if (isPaused) return;
-      isPaused = true;
-      if (isAsked) ask("PAUSE");
+      watch.isPaused = true;
+      registry.update(watch);
     },
     resume() {
-      if (!isPaused) return;
-      isPaused = false;
-      if (isAsked) ask("RESUME");
+      watch.isPaused = false;
+      registry.update(watch);
     },
     unsubscribe() {
       stop();
@@ -97,33 +85,27 @@ export function createWatch(
     },
     close: stop,
     abandon: stop,
-    modAck: () => Promise.reject(new HubError("bad_request", "a subscription without a group has no deadlines")),
     request() {
       const from = lastSeq === undefined ? options.from : { afterSeq: lastSeq };
       return fieldsOf({ op: "SUBSCRIBE", topic, opts: { ...wireOptions({ ...options, ...(from && { from }) }), batch: true } });
     },
-    asked() {
-      isAsked = true;
-      if (isPaused) ask("PAUSE");
-    },
     subscribed() {
       // All states come anew, or all that is behind the last event.
       const isWhole = lastSeq !== undefined || (options.coalesce === true && options.from === "earliest");
-      if (wasLive && !isWhole) lagged(topic);
-      wasLive = true;
+      if (wasLive && !isWhole) parts.lagged({ topic });
+      watch.isLive = wasLive = true;
       life.accepted();
     },
     down() {
-      isAsked = false;
+      watch.isLive = false;
     },
     deliver(frame) {
+      // Before the OK events are on their way to the watcher of this name that was here before.
+      if (!watch.isLive) return;
       if (frame.op === "EVENT") receive(frame.event);
       else if (frame.op === "EVENTS") for (const { event } of frame.events) receive(event);
-      else lagged(frame.of ?? topic, frame.missed);
+      else parts.lagged({ topic: frame.of ?? topic, missed: frame.missed });
     },
-    handBack: () => undefined,
-    hidden: () => undefined,
-    flush: () => undefined,
     end,
   };
   return watch;

@@ -24,6 +24,8 @@ export class Entry {
   /** Counted in what is pending; the others wait for room. */
   isAdmitted = false;
   isSettled = false;
+  /** Its validator has accepted it. */
+  isChecked = false;
   /** Of `signal`: gives up. */
   onAbort: (() => void) | undefined;
 
@@ -45,13 +47,21 @@ export class Entry {
   ) {}
 
   settle(result: Receipt | HubError): void {
-    if (this.isSettled) return;
-    const { signal, require } = this.options;
-    if (this.onAbort !== undefined) signal?.removeEventListener("abort", this.onAbort);
+    const checked = result instanceof HubError || this.options.require === undefined ? result : checkDurability(result);
+    if (checked instanceof HubError) this.fail(checked);
+    else if (this.end()) this.resolve(checked);
+  }
+
+  fail(why: unknown): void {
+    if (this.end()) this.reject(why);
+  }
+
+  /** False if it was settled before. */
+  private end(): boolean {
+    if (this.isSettled) return false;
+    if (this.onAbort !== undefined) this.options.signal?.removeEventListener("abort", this.onAbort);
     this.finish(this);
-    const checked = result instanceof HubError || require === undefined ? result : checkDurability(result);
-    if (checked instanceof HubError) this.reject(checked);
-    else this.resolve(checked);
+    return true;
   }
 }
 
@@ -64,7 +74,7 @@ export function textOf(topic: string, payload: unknown, id: string, options: Eve
   let text: string | undefined;
   try {
     // Of a function or of `undefined` this is undefined, whatever its type says.
-    text = JSON.stringify(payload) as string | undefined;
+    text = JSON.stringify(payload);
   } catch (cause) {
     throw new HubError("bad_request", `the payload cannot be written as JSON: ${String(cause)}`, { id, cause });
   }

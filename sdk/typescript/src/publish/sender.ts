@@ -20,6 +20,8 @@ const LONGEST_RETRY = 5_000;
 /** Sends entries, in batches if there are several, and sends them again until the hub has decided on them. */
 export interface Sender {
   add(entry: Entry): void;
+  /** Forgets an entry that waits to be sent. */
+  remove(entry: Entry): void;
   flush(): void;
   tooLarge(): void;
 }
@@ -200,7 +202,8 @@ export function createSender(platform: Platform, clock: Clock, link: Link): Send
     }
   }
 
-  function requeue(entries: readonly Entry[]): void {
+  function requeue(answered: readonly Entry[]): void {
+    const entries = answered.filter((entry) => !entry.isSettled);
     if (entries.length === 0) return;
     const rest = queue.slice(head);
     const first = rest[0]?.number ?? Infinity;
@@ -215,6 +218,16 @@ export function createSender(platform: Platform, clock: Clock, link: Link): Send
     add(entry) {
       queue.push(entry);
       flushSoon();
+    },
+    remove(entry) {
+      // The queue is sorted by number.
+      let from = head;
+      for (let to = queue.length; from < to; ) {
+        const middle = (from + to) >> 1;
+        if ((queue[middle] as Entry).number < entry.number) from = middle + 1;
+        else to = middle;
+      }
+      if (queue[from] === entry) queue.splice(from, 1);
     },
     flush,
     tooLarge() {

@@ -60,6 +60,8 @@ let hubs = 0;
 /**
  * A hub in memory: the protocol and the semantics of the real one, without a network and a disk. A `PromClient` talks to it unchanged.
  *
+ * It does not check payloads against JSON Schemas. To test what a program does about a refused payload, call `fail("schema_violation")`.
+ *
  * ```ts
  * const hub = new MemoryHub();
  * const client = new PromClient({ urls: [hub.url], token: hub.token({ scopes: ["*:orders"] }), webSocket: hub.webSocket });

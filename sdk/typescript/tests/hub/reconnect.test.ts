@@ -77,7 +77,7 @@ test("a token that ends in mid-stream is renewed, and nothing is lost or comes t
   let next = 0;
   const published: Promise<unknown>[] = [];
   while (tokens < 6) {
-    const batch = Array.from({ length: 20 }, () => ({ topic: "orders", payload: next++, options: { key: "k" } }));
+    const batch = Array.from({ length: 20 }, () => ({ topic: "orders", payload: next++, options: { key: "k", order: "key" as const } }));
     published.push(client.publishBatch(batch));
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
@@ -97,7 +97,7 @@ test("a hub that stands still for a moment loses nothing", async (t) => {
   });
   await client.publish("orders", 0);
   hub.signal("SIGSTOP");
-  const rest = Promise.all(Array.from({ length: 500 }, (_, n) => client.publish("orders", n + 1)));
+  const rest = Promise.all(Array.from({ length: 500 }, (_, n) => client.publish("orders", n + 1, { key: "k", order: "key" })));
   await new Promise((resolve) => setTimeout(resolve, 500));
   hub.signal("SIGCONT");
   await rest;

@@ -57,7 +57,8 @@ test("publint finds nothing to complain about", async () => {
 });
 
 test("the types are right for every way to import them", async () => {
-  await execute("node", ["node_modules/@arethetypeswrong/cli/dist/index.js", tarball, "--no-emoji"]);
+  // Not for TypeScript's old way to resolve modules, which does not know the field exports: it finds no subpath.
+  await execute("node", ["node_modules/@arethetypeswrong/cli/dist/index.js", tarball, "--no-emoji", "--profile", "node16"]);
 });
 
 test("a fresh project of ES modules runs, and ends by itself", async (t) => {
@@ -116,6 +117,24 @@ test("a bundle for workers and one for browsers have no ws and nothing of Node (
     assert.deepEqual(inputs, [], `with the conditions ${conditions.join(", ")}`);
     assert.doesNotMatch(outputFiles[0]?.text ?? "", /require\(/);
   }
+});
+
+test("the entry for service workers is one file", async () => {
+  const directory = await project("service-worker", {
+    "package.json": '{"type":"module"}',
+    "main.js": 'export { PromClient } from "event-hub-client/service-worker";',
+  });
+  const { outputFiles } = await build({
+    absWorkingDir: directory,
+    entryPoints: ["main.js"],
+    bundle: true,
+    splitting: true,
+    outdir: "out",
+    write: false,
+    format: "esm",
+  });
+  assert.equal(outputFiles.length, 1);
+  assert.doesNotMatch(outputFiles[0]?.text ?? "", /\bimport\s*\(|require\(/);
 });
 
 test("importing the package makes nothing: no timer, no listener, no connection", async () => {

@@ -53,6 +53,14 @@ test("keys of a pattern are told apart by their topics", () =>
     assert.equal(page.text(), "open shop.a/k=1 shop.b/k=2");
   }));
 
+test("a topic with the longest name has a state, too", () =>
+  staged(async (stage) => {
+    const topic = `${"t".repeat(179)}.${"u".repeat(20)}`;
+    stage.hub.publish(topic, 1, { key: "a" });
+    const page = await stage.render(createElement(Prices, { topic }));
+    assert.equal(page.text(), "open a=1");
+  }));
+
 test("StrictMode mounts twice and subscribes once", () =>
   staged(async (stage) => {
     stage.hub.publish("prices", 1, { key: "a" });

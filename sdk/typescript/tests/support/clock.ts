@@ -1,6 +1,5 @@
-import * as members from "../../src/consume/members.ts";
-import * as publishing from "../../src/publish/publisher.ts";
-import type { PageEvent, Parts, Platform } from "../../src/platform.ts";
+import * as deferred from "../../src/deferred.ts";
+import type { LoadDeferred, PageEvent, Platform } from "../../src/platform.ts";
 import type { OpenSocket } from "../../src/socket.ts";
 
 interface Timer {
@@ -24,7 +23,9 @@ export class ManualPlatform implements Platform {
   /** What the jitter draws. */
   luck = 0.5;
   openSocket: OpenSocket;
-  parts: Parts = { members: () => members, publishing: () => publishing };
+  /** What loads the deferred part; a test may replace it. */
+  loader: LoadDeferred = () => deferred;
+  loadDeferred: LoadDeferred = () => this.loader();
 
   constructor(openSocket: OpenSocket) {
     this.openSocket = openSocket;
@@ -47,8 +48,12 @@ export class ManualPlatform implements Platform {
     this.#timers.delete(timer as Timer);
   };
 
+  /** Whether the page is hidden when a client begins to watch it. */
+  isHidden = false;
+
   watchPage = (tell: (event: PageEvent) => void): (() => void) => {
     this.#watchers.add(tell);
+    tell(this.isHidden ? "hidden" : "visible");
     return () => this.#watchers.delete(tell);
   };
 

@@ -14,7 +14,8 @@ const PROGRAM = process.env["EVENT_HUB_BIN"];
 class Proxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  #target = 0;
+  /** The port of the hub; undefined while no hub runs. Another program may get the port of a hub that has ended. */
+  #target: number | undefined;
 
   private constructor(server: Server) {
     this.#server = server;
@@ -29,6 +30,10 @@ class Proxy {
   }
 
   #join(near: Socket): void {
+    if (this.#target === undefined) {
+      near.destroy();
+      return;
+    }
     const far = connect(this.#target, "127.0.0.1");
     for (const [socket, other] of [
       [near, far],
@@ -45,7 +50,7 @@ class Proxy {
     }
   }
 
-  set target(port: number) {
+  set target(port: number | undefined) {
     this.#target = port;
   }
 
@@ -151,6 +156,8 @@ export class Hub {
     const program = this.#process;
     if (program === undefined || program.exitCode !== null || program.signalCode !== null) return;
     const exited = new Promise((resolve) => program.once("exit", resolve));
+    // A hub that stops gracefully goes on with the connections that it has.
+    this.#proxy.target = undefined;
     program.kill(signal);
     await exited;
   }
@@ -162,6 +169,9 @@ export class Hub {
     await rm(this.#directory, { recursive: true, force: true });
   }
 }
+
+/** The longest wait for a condition: a test that waits longer fails with the condition's text instead of blocking the run. */
+const CONDITION_TIMEOUT_MS = 120_000;
 
 /** Resolves once something is true; it is looked at whenever `changed` is called. */
 export class Condition {
@@ -175,6 +185,15 @@ export class Condition {
 
   until(isTrue: () => boolean): Promise<void> {
     if (isTrue()) return Promise.resolve();
-    return new Promise((resolve) => this.#waiting.push({ isTrue, resolve }));
+    return new Promise((resolve, reject) => {
+      const timeout = setTimeout(() => {
+        reject(new Error(`not true within ${CONDITION_TIMEOUT_MS} ms: ${isTrue.toString()}`));
+      }, CONDITION_TIMEOUT_MS);
+      const met = (): void => {
+        clearTimeout(timeout);
+        resolve();
+      };
+      this.#waiting.push({ isTrue, resolve: met });
+    });
   }
 }

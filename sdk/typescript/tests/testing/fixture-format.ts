@@ -8,7 +8,7 @@ export type Json = null | boolean | number | string | Json[] | { [name: string]:
 
 export interface Fixture {
   name: string;
-  hub?: Partial<Record<HubSetting, number>>;
+  hub?: Partial<Record<HubSetting, number>> & { schemas?: Json };
   tokens?: Record<string, FixtureToken>;
   connections?: Record<string, { token: string | null }>;
   steps: Step[];

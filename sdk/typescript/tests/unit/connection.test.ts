@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { test } from "node:test";
 import type { HubError } from "../../src/errors.ts";
 import { TestClient, setUp, setUpConnected, stateOf, inState } from "../support/client.ts";
@@ -399,4 +400,14 @@ test("frames that are not JSON, not text, or of an op that nobody knows are igno
   inState(hub, "ready");
   assert.equal(logs.filter((log) => log.level === "warn").length, 1);
   await hub.close();
+});
+
+test("connect leaves no listener on its signal", async () => {
+  const { signal } = new AbortController();
+  const { hub, server } = setUp();
+  const connected = hub.connect({ signal });
+  await server.accept();
+  await connected;
+  assert.equal(getEventListeners(signal, "abort").length, 0);
+  await hub.close({ timeoutMs: 0 });
 });

@@ -425,3 +425,28 @@ test("bad options of a subscription say what is allowed", async () => {
   await assert.rejects(hub.subscribe("orders", "g", () => undefined, { concurrency: 0 }), /concurrency 0: a number from 1 is allowed/);
   await hub.close();
 });
+
+test("positions can also be given as the seeds do", async () => {
+  const { hub, socket } = await setUpConnected();
+  const asked: unknown[] = [];
+  socket.answerBy((frame) => {
+    const { from, ts, afterId, afterSeq } = (frame["opts"] ?? {}) as Record<string, unknown>;
+    if (frame.op === "SUBSCRIBE") asked.push(Object.fromEntries(Object.entries({ from, ts, afterId, afterSeq }).filter(([, value]) => value !== undefined)));
+    socket.ok(frame);
+  });
+  await hub.subscribe("a", "g", () => undefined, { from: "ts", ts: 5 });
+  await hub.subscribe("b", "g", () => undefined, { from: "afterId", afterId: uuid(1) });
+  await hub.watch("c", () => undefined, { from: "afterSeq", afterSeq: 7, ts: 9 }).opened;
+  await hub.subscribe("d", "g", () => undefined, { from: { afterId: uuid(2) } });
+  await hub.subscribe("e", "g", () => undefined, { from: "earliest" });
+  await hub.subscribe("f", "g", () => undefined);
+  assert.deepEqual(asked, [
+    { from: "ts", ts: 5 },
+    { from: "afterId", afterId: uuid(1) },
+    { from: "afterSeq", afterSeq: 7 },
+    { from: "afterId", afterId: uuid(2) },
+    { from: "earliest" },
+    {},
+  ]);
+  await hub.close({ timeoutMs: 0 });
+});

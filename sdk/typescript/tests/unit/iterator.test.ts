@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { setUpConnected, stateOf } from "../support/client.ts";
+import type { AnyTopics } from "../../src/topics.ts";
+import { deferred, setUpConnected, stateOf } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 import { eventFrame, type FakeSocket, uuid } from "../support/server.ts";
 
@@ -134,4 +135,62 @@ test("what was yielded is extended until it is settled", async () => {
   assert.deepEqual((await socket.next("MODACK"))["ids"], [uuid(1)]);
   await settle();
   await hub.close({ timeoutMs: 0 });
+});
+
+/** A loop that waits because a handler of the same group is still at work, and the end of that wait. */
+async function waiting(signal?: AbortSignal): Promise<{ setup: Awaited<ReturnType<typeof setUpConnected<AnyTopics>>>; deliveries: AsyncIterator<unknown>; first: Promise<IteratorResult<unknown>>; release: () => Promise<void> }> {
+  const gate = deferred();
+  const setup = await setUpConnected();
+  const { hub, socket } = setup;
+  const subscribed = hub.subscribe("jobs", "workers", () => gate.promise);
+  socket.ok(await socket.next("SUBSCRIBE"));
+  const before = await subscribed;
+  deliver(socket, 1);
+  confirm(socket);
+  await settle();
+  void before.unsubscribe();
+  const deliveries = hub.consume("jobs", "workers", signal ? { signal } : {});
+  const first = deliveries.next();
+  assert.equal(await stateOf(first), "pending");
+  const release = async (): Promise<void> => {
+    gate.resolve();
+    await before.closed;
+    await settle();
+  };
+  return { setup, deliveries, first, release };
+}
+
+test("a loop that ends while it waits for another one to end subscribes nothing", async () => {
+  const { setup, deliveries, first, release } = await waiting();
+  await deliveries.return?.();
+  assert.equal((await first).done, true);
+  await release();
+  await setup.socket.silent("SUBSCRIBE");
+  assert.equal((await deliveries.next()).done, true);
+  await setup.hub.close();
+});
+
+test("a signal ends a loop that waits for another one to end", async () => {
+  const controller = new AbortController();
+  const { setup, deliveries, first, release } = await waiting(controller.signal);
+  controller.abort();
+  assert.equal((await first).done, true);
+  await release();
+  await setup.socket.silent("SUBSCRIBE");
+  assert.equal((await deliveries.next()).done, true);
+  await setup.hub.close();
+});
+
+test("a signal keeps a subscription from beginning that waits for another one to end", async () => {
+  const controller = new AbortController();
+  const { setup, deliveries, release } = await waiting();
+  await deliveries.return?.();
+  const subscribed = setup.hub.subscribe("jobs", "workers", () => undefined, { signal: controller.signal });
+  const refused = assert.rejects(subscribed, { name: "AbortError" });
+  await settle();
+  controller.abort();
+  await release();
+  await refused;
+  await setup.socket.silent("SUBSCRIBE");
+  await setup.hub.close();
 });

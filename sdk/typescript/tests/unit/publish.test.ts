@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { HubError } from "../../src/errors.ts";
 import { setUp, setUpConnected, stateOf } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
+import { isKept } from "../support/garbage.ts";
 import { type FakeSocket, type Frame, uuid } from "../support/server.ts";
 
 interface Sent {
@@ -388,4 +389,25 @@ test("errors that only the caller can mend are not tried again", async () => {
   }
   await socket.silent("PUBLISH");
   await hub.close();
+});
+
+test("a publish that is given up during an outage is not kept", async () => {
+  const { hub, server, platform } = setUp({ publishTimeoutMs: 10_000 });
+  const give = (signal?: AbortSignal): { ref: WeakRef<object>; done: Promise<unknown> } => {
+    const options = { ...(signal && { signal }) };
+    return { ref: new WeakRef(options), done: hub.publish("orders", 1, options).catch(() => undefined) };
+  };
+  const kept = hub.publish("orders", 0).catch((error: unknown) => error);
+  const controller = new AbortController();
+  const aborted = give(controller.signal);
+  await server.connection();
+  controller.abort();
+  await aborted.done;
+  await settle();
+  assert.equal(await isKept(aborted.ref), false, "aborted");
+  const late = give();
+  await platform.pass(10_000);
+  await Promise.all([late.done, kept]);
+  assert.equal(await isKept(late.ref), false, "timed out");
+  await hub.close({ timeoutMs: 0 });
 });

@@ -74,10 +74,10 @@ test("an ack that was not sent is sent over the next connection (amqp-connection
   runs[0]?.finish();
   await settle();
   await platform.pass(1_000);
-  const next = await server.connection();
-  next.open();
+  const next = await server.accept();
   const again = await next.next("SUBSCRIBE");
   assert.deepEqual(opts(again).held, [uuid(1)], "what is not named would go to somebody else");
+  next.ok(again, { held: [uuid(1)] });
   assert.deepEqual((await next.next("ACK"))["ids"], [uuid(1)]);
   await hub.close({ timeoutMs: 0 });
 });
@@ -91,10 +91,8 @@ test("an ack that was sent and not confirmed is sent again, and never over a con
   socket.cut();
   await platform.pass(1_000);
   const next = await server.accept();
-  assert.deepEqual(next.received.map((frame) => frame.op), ["AUTH", "SUBSCRIBE", "ACK"]);
-  const [, subscribe, ack] = next.received;
-  next.ok(subscribe as Frame, { held: [] });
-  next.ok(ack as Frame, { acked: 0, unknown: [uuid(1)] });
+  next.ok(await next.next("SUBSCRIBE"), { held: [uuid(1)] });
+  next.ok(await next.next("ACK"), { acked: 1, unknown: [] });
   await settle();
   next.cut();
   await platform.pass(1_000);
@@ -350,5 +348,66 @@ test("a frozen page tells its handlers that their events are somebody else's", a
   platform.tell("wake");
   const next = await server.accept();
   assert.equal(opts(await next.next("SUBSCRIBE")).held, undefined);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a SUBSCRIBE names at most 10,000 events, first those that are nearest to their end; the handlers of the others are told", async () => {
+  const { hub, server, socket, platform, runs } = await consuming({ concurrency: 10_001, maxInFlight: 100_000 });
+  const events = Array.from({ length: 10_010 }, (_, n) => {
+    const { event, ctx } = eventFrame("orders", "g", { id: uuid(n), seq: n + 1 });
+    return { event, ctx };
+  });
+  socket.say({ op: "EVENTS", topic: "orders", group: "g", events });
+  await settle();
+  assert.equal(runs.length, 10_001);
+  runs[10_000]?.finish();
+  await settle();
+  const signals = runs.map(({ ctx }) => ctx.signal);
+  socket.cut();
+  await platform.pass(1_000);
+  const next = await server.accept();
+  const { held = [] } = opts(await next.next("SUBSCRIBE"));
+  assert.equal(held.length, 10_000);
+  assert.deepEqual(held.sort(), [...Array.from({ length: 9_999 }, (_, n) => uuid(n)), uuid(10_000)], "the last one is done but for its ack");
+  const told = signals.flatMap((signal, n) => (signal.aborted ? [n] : []));
+  assert.deepEqual(told, [9_999, 10_001]);
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("extend rejects with the hub's refusal", async () => {
+  const { hub, socket, runs } = await consuming();
+  deliver(socket, 1);
+  await settle();
+  const extended = assert.rejects(runs[0]?.ctx.extend(13 * 3_600_000) as Promise<number>, { code: "bad_request" });
+  socket.err(await socket.next("MODACK"), "bad_request");
+  await extended;
+  const refused = assert.rejects(hub.modAck("orders", "g", uuid(1), 13 * 3_600_000), { code: "bad_request" });
+  socket.err(await socket.next("MODACK"), "bad_request");
+  await refused;
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("extend rejects when the subscription ends while there is no connection", async () => {
+  const { hub, socket, runs } = await consuming();
+  deliver(socket, 1);
+  await settle();
+  socket.cut();
+  const extended = assert.rejects(runs[0]?.ctx.extend(60_000) as Promise<number>, { code: "closed" });
+  await hub.close({ timeoutMs: 0 });
+  await extended;
+});
+
+test("a page that is hidden from the start puts deadlines off, too", async () => {
+  const { hub, server, platform } = setUp();
+  platform.isHidden = true;
+  const subscribed = hub.subscribe("orders", "g", () => new Promise(() => undefined));
+  const socket = await server.accept();
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await subscribed;
+  deliver(socket, 1);
+  assert.equal((await socket.next("MODACK"))["extend_ms"], 300_000);
+  platform.tell("visible");
+  deliver(socket, 2);
+  await socket.silent("MODACK");
   await hub.close({ timeoutMs: 0 });
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { StandardSchema } from "../../src/validate.ts";
-import { setUpConnected } from "../support/client.ts";
+import type { SchemaResult, StandardSchema } from "../../src/validate.ts";
+import { deferred, setUpConnected } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 import { eventFrame, uuid } from "../support/server.ts";
 
@@ -78,12 +78,51 @@ test("iterators and watchers get what the validator made of the payload, and not
     assert.deepEqual((await first).value?.event.payload, { n: 2, at: new Date(0) });
     const seen: Order[] = [];
     hub.watch(topic, (event) => void seen.push(event.payload));
+    socket.ok(await socket.next("SUBSCRIBE"));
     socket.say(eventFrame(topic, undefined, { id: uuid(1), payload: 5 }));
     socket.say(eventFrame(topic, undefined, { id: uuid(2), payload: { n: 2 } }));
     await settle();
     assert.deepEqual(seen, [{ n: 2, at: new Date(0) }]);
-    await socket.next("SUBSCRIBE");
   }
   assert.equal(logs.filter((log) => log.message === "watcher failed").length, 2);
   await hub.close({ timeoutMs: 0 });
+});
+
+test("publishes are stored in the order of their calls, however long their validators take", async () => {
+  const gates = new Map([1, 2, 3, 4].map((n) => [n, deferred()]));
+  const validateLater = async (value: unknown): Promise<SchemaResult<Order>> => {
+    const order = value as Order;
+    await gates.get(order.n)?.promise;
+    return order.n === 2 ? { issues: [{ message: "no" }] } : { value: order };
+  };
+  const slow: StandardSchema<unknown, Order> = { "~standard": { version: 1, vendor: "test", validate: validateLater } };
+  const { hub, socket } = await setUpConnected<Topics>({ validate: { slow } });
+  const options = { key: "k", order: "key" } as const;
+  const first = hub.publish("slow", { n: 1 }, options);
+  const refused = assert.rejects(hub.publish("slow", { n: 2 }, options), { code: "schema_violation" });
+  const third = hub.publish("slow", { n: 3 }, options);
+  const free = hub.publish("free", { n: 4 });
+  gates.get(3)?.resolve();
+  gates.get(2)?.resolve();
+  await refused;
+  await socket.silent("PUBLISH");
+  gates.get(1)?.resolve();
+  const sent: unknown[] = [];
+  socket.answerBy((frame) => {
+    const events = (frame["events"] ?? [frame]) as { payload: Order }[];
+    sent.push(...events.map(({ payload }) => payload.n));
+    const results = events.map(({ payload }) => ({ id: uuid(payload.n), seq: payload.n, ts: 1, durable: "fsync" }));
+    socket.ok(frame, frame["events"] === undefined ? results[0] : { results });
+  });
+  await Promise.all([first, third, free]);
+  assert.deepEqual(sent, [1, 3, 4]);
+  await hub.close();
+});
+
+test("a topic has no validator because of a name that all objects have", async () => {
+  const { hub, socket } = await setUpConnected({ validate: {} });
+  const published = hub.publish("constructor", 1);
+  socket.ok(await socket.next("PUBLISH"), { id: uuid(1), seq: 1, ts: 1, durable: "fsync" });
+  await published;
+  await hub.close();
 });

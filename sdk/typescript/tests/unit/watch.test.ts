@@ -67,6 +67,8 @@ test("what the hub says of a slow reader is passed on", async () => {
   const { hub, socket } = await setUpConnected({ on: { lagged: (lagged) => void lags.push(lagged) } });
   hub.watch("news", () => undefined);
   hub.watch("orders.*", () => undefined);
+  socket.ok(await socket.next("SUBSCRIBE"));
+  socket.ok(await socket.next("SUBSCRIBE"));
   socket.say({ op: "LAGGED", topic: "news", missed: 1240 });
   socket.say({ op: "LAGGED", topic: "orders.*", missed: 3, of: "orders.created" });
   assert.deepEqual(lags, [
@@ -83,6 +85,7 @@ test("a watcher that throws is heard of, and goes on", async () => {
     if (++calls === 1) throw new Error("one");
     return Promise.reject(new Error("two"));
   });
+  socket.ok(await socket.next("SUBSCRIBE"));
   for (let n = 1; n <= 2; n++) socket.say(eventFrame("news", undefined, { id: uuid(n), seq: n }));
   await settle();
   assert.deepEqual(logs.map(({ message, fields }) => [message, String(fields["error"])]), [
@@ -120,5 +123,24 @@ test("a watcher is paused and resumed, also over a reconnect", async () => {
   assert.deepEqual(next.received.map((frame) => frame.op), ["AUTH", "SUBSCRIBE", "PAUSE"]);
   hub.resume("news");
   await next.next("RESUME");
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("an onLagged that throws ends nothing, and the client's callback is called all the same", async (t) => {
+  const complaints = t.mock.method(console, "error", () => undefined);
+  const lags: Lagged[] = [];
+  const { hub, server, socket, platform } = await setUpConnected({ on: { lagged: (lagged) => void lags.push(lagged) } });
+  const onLagged = (): void => {
+    throw new Error("no");
+  };
+  const watcher = hub.watch("orders.**", () => undefined, { onLagged });
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await watcher.opened;
+  socket.cut();
+  await platform.pass(1_000);
+  const next = await server.accept();
+  next.ok(await next.next("SUBSCRIBE"));
+  assert.deepEqual(lags, [{ topic: "orders.**" }]);
+  assert.equal(complaints.mock.callCount(), 1);
   await hub.close({ timeoutMs: 0 });
 });

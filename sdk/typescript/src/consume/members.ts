@@ -1,3 +1,0 @@
-// What members of groups need, and nobody else: a page that only publishes and watches does not load it.
-export { createHandled } from "./handler.ts";
-export { createIterator } from "./iterator.ts";

@@ -1,0 +1,18 @@
+// The entry for service workers, which forbid import(), and for programs that want the client as one file. It loads nothing later.
+import { HubClient } from "./client.ts";
+import type { TokenSource } from "./connection/token.ts";
+import * as deferred from "./deferred.ts";
+import type { ClientOptions } from "./options.ts";
+import { createPlatform } from "./platform.ts";
+import type { AnyTopics } from "./topics.ts";
+
+export * from "./api.ts";
+
+/** A client of an event-hub. `Topics` names its topics and the types of their payloads. */
+export class PromClient<Topics extends object = AnyTopics> extends HubClient<Topics> {
+  constructor(url: string, token?: TokenSource);
+  constructor(options: ClientOptions<Topics>);
+  constructor(target: string | ClientOptions<Topics>, token?: TokenSource) {
+    super(createPlatform((url) => new WebSocket(url), () => deferred), target, token);
+  }
+}
