@@ -22,6 +22,8 @@ pub(crate) const PATTERN_TABLES_BYTES: usize = 4 << 20;
 pub const MATCHED_BYTES: usize = 64 << 10;
 /// Topics and patterns that have a schema, over all hubs of a store.
 pub const SCHEMAS: usize = 1000;
+/// The same, of which one subject stored the newest version.
+pub const SCHEMAS_OF_SUBJECT: usize = 250;
 /// Versions of a schema that are kept.
 pub const VERSIONS: usize = 20;
 /// Nesting of a value that is checked. Payloads are at most [`hub_proto::limits::NESTING`] deep.

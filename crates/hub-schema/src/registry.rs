@@ -12,7 +12,7 @@ mod target;
 
 pub use target::SchemaTarget;
 
-use crate::bounds::SCHEMAS;
+use crate::bounds::{SCHEMAS, SCHEMAS_OF_SUBJECT};
 use crate::check::read;
 use crate::{Budget, Schema, check_compatible};
 use hub_core::{Bus, Millis, PayloadCheck, PayloadChecks, SystemEntry, SystemTopic};
@@ -205,6 +205,17 @@ impl Schemas {
             if before.is_none() && known.effective().len() >= SCHEMAS {
                 return Err(Error::quota_exceeded(format!(
                     "there are {SCHEMAS} schemas, which is the limit; delete one"
+                )));
+            }
+            let is_own = |schema: &TopicSchema| schema.current.by.as_deref() == by;
+            // Nobody takes the places of all others.
+            if by.is_some()
+                && !before.as_deref().is_some_and(is_own)
+                && known.effective().values().filter(|schema| is_own(schema)).count() >= SCHEMAS_OF_SUBJECT
+            {
+                return Err(Error::quota_exceeded(format!(
+                    "{} has stored {SCHEMAS_OF_SUBJECT} schemas, which is the limit of a subject; delete one, or use a pattern",
+                    by.unwrap_or_default()
                 )));
             }
             (before, known.stored.next_version(key))

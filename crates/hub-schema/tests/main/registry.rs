@@ -35,6 +35,19 @@ async fn payloads_of_a_topic_are_checked_and_tombstones_pass() {
 }
 
 #[tokio::test]
+async fn no_subject_takes_the_places_of_all_others() {
+    let (bus, schemas) = new().await;
+    let put = async |topic: &str, by: &str| schemas.put(&bus, &target(topic), PRICE, false, Some(by)).await;
+    for n in 0..bounds::SCHEMAS_OF_SUBJECT {
+        put(&format!("t{n}"), "ada").await.expect("one of its own");
+    }
+    assert_eq!(put("one-more", "ada").await.expect_err("too many").code, Code::QuotaExceeded);
+    put("t0", "ada").await.expect("a version of its own schema");
+    put("one-more", "eve").await.expect("a schema of somebody else");
+    bus.stop().await.expect("it stops");
+}
+
+#[tokio::test]
 async fn what_is_refused_brings_no_topic_into_being() {
     let (bus, schemas) = new().await;
     schemas.put(&bus, &target("orders.*"), PRICE, false, None).await.expect("it is stored");
