@@ -7,6 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 
+export { Condition } from "./condition.ts";
+
 /** The program under test. */
 const PROGRAM = process.env["EVENT_HUB_BIN"];
 
@@ -160,21 +162,5 @@ export class Hub {
     await this.kill();
     this.#proxy.stop();
     await rm(this.#directory, { recursive: true, force: true });
-  }
-}
-
-/** Resolves once something is true; it is looked at whenever `changed` is called. */
-export class Condition {
-  #waiting: { isTrue: () => boolean; resolve: () => void }[] = [];
-
-  changed(): void {
-    const met = this.#waiting.filter(({ isTrue }) => isTrue());
-    this.#waiting = this.#waiting.filter((other) => !met.includes(other));
-    for (const { resolve } of met) resolve();
-  }
-
-  until(isTrue: () => boolean): Promise<void> {
-    if (isTrue()) return Promise.resolve();
-    return new Promise((resolve) => this.#waiting.push({ isTrue, resolve }));
   }
 }

@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import type { Page } from "playwright-core";
+import type {} from "./page/lab.ts";
+import { PageTools, startChromium } from "../support/chromium.ts";
+import { Hub } from "../support/hub.ts";
+import { openPage, servePages } from "../support/pages.ts";
+import { assertStoredOnceInOrder } from "../support/stored.ts";
+
+// Chromium's emulation of a network that is gone refuses new connections and holds the frames of open WebSockets, in both directions, until the
+// network is back; it closes no socket. Where a test wants that, it cuts the connection in the proxy in front of the hub.
+
+const EVENTS = 3_000;
+const KEYS = 30;
+/** How often the network is gone for a moment. */
+const CUTS = 3;
+
+interface Setup {
+  readonly hub: Hub;
+  readonly page: Page;
+  readonly tools: PageTools;
+}
+
+async function startLoad(t: TestContext): Promise<Setup> {
+  const hub = await Hub.start(t);
+  const page = await openPage(t, await startChromium(t), await servePages(t));
+  const tools = await PageTools.of(page);
+  await page.evaluate(
+    async ([url, token, keys]) => {
+      lab.open(url, token);
+      await lab.startLoad(keys);
+    },
+    [hub.url, hub.token(), KEYS] as const,
+  );
+  return { hub, page, tools };
+}
+
+/** Publishes the next part of the load, of so many, and resolves when half of the part has been handled. */
+async function publishPart(page: Page, part: number, of: number): Promise<void> {
+  const size = EVENTS / of;
+  await page.evaluate(
+    async ([until, half]) => {
+      lab.load.publishUpTo(until);
+      await lab.load.reached(half);
+    },
+    [size * part, size * (part - 0.5)] as const,
+  );
+}
+
+async function assertNothingLostOrDoubled(t: TestContext, { hub, page }: Setup): Promise<void> {
+  const figures = await page.evaluate(() => lab.load.end());
+  t.diagnostic(`${figures.events} events: ${figures.lost} lost, ${figures.twice} handled twice, ${figures.outOfOrder.length} out of order`);
+  assert.deepEqual(figures, { events: EVENTS, lost: 0, twice: 0, outOfOrder: [] });
+  await assertStoredOnceInOrder(hub, EVENTS);
+}
+
+test("a network that is gone for a moment holds the frames, and nothing is lost or handled twice", async (t) => {
+  const setup = await startLoad(t);
+  const { page, tools } = setup;
+  for (let pause = 1; pause <= CUTS; pause++) {
+    await publishPart(page, pause, CUTS);
+    await tools.setOffline(true);
+    // Long enough for handlers to end and for publishes to be made meanwhile.
+    await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 500)));
+    await tools.setOffline(false);
+  }
+  await assertNothingLostOrDoubled(t, setup);
+  assert.equal(await page.evaluate(() => lab.states.filter(({ is }) => is === "ready").length), 1, "the connection has held");
+});
+
+test("connections that break without a network are made anew when it is back, and nothing is lost or handled twice", async (t) => {
+  const setup = await startLoad(t);
+  const { hub, page, tools } = setup;
+  for (let cut = 1; cut <= CUTS; cut++) {
+    await publishPart(page, cut, CUTS);
+    const before = await page.evaluate(() => lab.states.length);
+    await tools.setOffline(true);
+    hub.cut();
+    // The second try is one that the browser has refused.
+    await page.evaluate(() => lab.until(() => lab.client.state.is === "waiting" && lab.client.state.tries >= 2));
+    await tools.setOffline(false);
+    await page.evaluate((states) => lab.readyAfter(states), before);
+  }
+  await assertNothingLostOrDoubled(t, setup);
+});
+
+test("a network that is gone for long is noticed, and nothing is lost or handled twice when it is back", async (t) => {
+  const setup = await startLoad(t);
+  const { page, tools } = setup;
+  await publishPart(page, 1, 1);
+  const before = await page.evaluate(() => lab.states.length);
+  await tools.setOffline(true);
+  // After 25 s of silence the client asks the hub for a sign of life, and after 5 s more it gives the connection up.
+  await page.evaluate(() => lab.until(() => lab.client.state.is === "waiting" && lab.client.state.tries >= 2));
+  await tools.setOffline(false);
+  await page.evaluate((states) => lab.readyAfter(states), before);
+  await assertNothingLostOrDoubled(t, setup);
+});
