@@ -111,7 +111,7 @@ class Lab {
 
   async startLoad(keys: number): Promise<void> {
     this.#load = new KeyedLoad(this.client, this.#changed, keys);
-    await this.#load.subscribe();
+    await this.#load.start();
   }
 }
 

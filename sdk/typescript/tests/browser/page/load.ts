@@ -27,7 +27,8 @@ export class KeyedLoad {
   /** The last number of each key whose handler has ended. */
   readonly #last = new Map<string, number>();
   readonly #outOfOrder: string[] = [];
-  #publishing = Promise.resolve();
+  #publishing: Promise<void> | undefined;
+  #isStopping = false;
   #published = 0;
   #completed = 0;
 
@@ -37,8 +38,8 @@ export class KeyedLoad {
     this.#keys = keys;
   }
 
-  /** Resolves when the subscription stands. */
-  async subscribe(): Promise<void> {
+  /** Resolves when the subscription stands. From then on events are published until `stop`, also without a connection. */
+  async start(): Promise<void> {
     await this.#client.subscribe(
       "steps",
       "g",
@@ -54,42 +55,38 @@ export class KeyedLoad {
         this.#completed++;
         this.#changed.changed();
       },
-      { ordering: "key", concurrency: 32, maxInFlight: 200 },
+      { ordering: "key", concurrency: 16, maxInFlight: 200 },
     );
-  }
-
-  /** Publishes up to so many events in all. Nothing waits for it but the next call, and `end`. */
-  publishUpTo(events: number): void {
-    this.#publishing = this.#publishing.then(() => this.#publish(events));
-    // `end` tells of it.
+    this.#publishing = this.#publish();
+    // `stop` tells of it.
     this.#publishing.catch(() => undefined);
   }
 
-  async #publish(upTo: number): Promise<void> {
-    let pending: Promise<unknown>[] = [];
-    while (this.#published < upTo) {
-      const key = `k${this.#published % this.#keys}`;
-      const n = Math.floor(this.#published / this.#keys) + 1;
-      this.#published++;
-      pending.push(this.#client.publish("steps", { key, n }, { key, order: "key" }));
-      if (pending.length < BURST) continue;
-      await Promise.all(pending);
-      pending = [];
-      // So that events are published and handled at the same time.
-      await this.reached(this.#published - AHEAD);
+  async #publish(): Promise<void> {
+    while (!this.#isStopping) {
+      const burst: Promise<unknown>[] = [];
+      while (burst.length < BURST) {
+        const key = `k${this.#published % this.#keys}`;
+        const n = Math.floor(this.#published / this.#keys) + 1;
+        this.#published++;
+        burst.push(this.#client.publish("steps", { key, n }, { key, order: "key" }));
+      }
+      await Promise.all(burst);
+      await this.#changed.until(() => this.#completed >= this.#published - AHEAD);
     }
-    await Promise.all(pending);
   }
 
-  /** Waits until so many events have been handled. */
-  async reached(events: number): Promise<void> {
-    await this.#changed.until(() => this.#completed >= events);
+  /** Waits until so many more events have been handled. */
+  async more(events: number): Promise<void> {
+    const enough = this.#completed + events;
+    await this.#changed.until(() => this.#completed >= enough);
   }
 
-  /** Waits until all that was published has been handled. */
-  async end(): Promise<Figures> {
+  /** Publishes no more, and waits until all that was published has been handled. */
+  async stop(): Promise<Figures> {
+    this.#isStopping = true;
     await this.#publishing;
-    await this.reached(this.#published);
+    await this.#changed.until(() => this.#completed >= this.#published);
     const twice = [...this.#started.values()].filter((times) => times > 1).length;
     return { events: this.#completed, lost: this.#published - this.#started.size, twice, outOfOrder: this.#outOfOrder };
   }
