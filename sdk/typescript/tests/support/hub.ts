@@ -17,6 +17,8 @@ class Proxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #target = 0;
+  /** Connections are refused. */
+  isDown = false;
 
   private constructor(server: Server) {
     this.#server = server;
@@ -31,6 +33,10 @@ class Proxy {
   }
 
   #join(near: Socket): void {
+    if (this.isDown) {
+      near.destroy();
+      return;
+    }
     const far = connect(this.#target, "127.0.0.1");
     for (const [socket, other] of [
       [near, far],
@@ -142,6 +148,12 @@ export class Hub {
   /** Cuts the connections, without a word. */
   cut(): void {
     this.#proxy.cut();
+  }
+
+  /** Cuts the connections, and refuses new ones until `isReachable` is true again. */
+  set isReachable(isReachable: boolean) {
+    this.#proxy.isDown = !isReachable;
+    if (!isReachable) this.cut();
   }
 
   signal(signal: "SIGSTOP" | "SIGCONT"): void {
