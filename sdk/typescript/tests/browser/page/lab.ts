@@ -15,7 +15,9 @@ class Lab {
   readonly states: HubState[] = [];
   /** Events in the order in which they came. */
   readonly handled: number[] = [];
-  /** Frames with events, and the events in them. */
+  /** Handlers of orders that have been started and have not ended. */
+  running = 0;
+  /** Events that have come over sockets of `countingSocket`. */
   deliveries = 0;
   /** Why the signals of handlers were aborted. */
   readonly aborted: string[] = [];
@@ -81,7 +83,10 @@ class Lab {
       group,
       async (event, ctx) => {
         ctx.signal.addEventListener("abort", () => this.aborted.push(String(ctx.signal.reason)));
+        this.running++;
+        this.#changed.changed();
         await this.#gate;
+        this.running--;
         this.handled.push(event.payload.id);
         this.#changed.changed();
       },
