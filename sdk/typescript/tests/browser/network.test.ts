@@ -54,8 +54,8 @@ test("a network that is gone for a moment holds the frames, and nothing is lost 
   for (let pause = 1; pause <= CUTS; pause++) {
     await page.evaluate((events) => lab.load.more(events), EVENTS);
     await tools.setOffline(true);
-    // Long enough for handlers to end and for publishes to be made meanwhile.
-    await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 500)));
+    // Acks and publishes wait for the network by then.
+    await page.evaluate(() => lab.load.idle());
     await tools.setOffline(false);
   }
   await assertNothingLostOrDoubled(t, setup);

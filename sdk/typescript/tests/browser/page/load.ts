@@ -7,7 +7,7 @@ const BURST = 20;
 /** Events that are published and not handled, apart from a burst. */
 const AHEAD = 100;
 /** Handlers take less than this. */
-const HANDLER_MS = 20;
+const HANDLER_MS = 40;
 
 /** What came of a load. */
 export interface Figures {
@@ -31,6 +31,7 @@ export class KeyedLoad {
   #isStopping = false;
   #published = 0;
   #completed = 0;
+  #running = 0;
 
   constructor(client: PromClient<Topics>, changed: Condition, keys: number) {
     this.#client = client;
@@ -47,12 +48,15 @@ export class KeyedLoad {
         const id = `${key} ${n}`;
         const before = this.#started.get(id) ?? 0;
         this.#started.set(id, before + 1);
+        this.#running++;
         await new Promise((resolve) => setTimeout(resolve, n % HANDLER_MS));
-        if (before > 0) return;
+        this.#running--;
         const last = this.#last.get(key) ?? 0;
-        if (n !== last + 1) this.#outOfOrder.push(`${key}: ${n} after ${last}`);
-        this.#last.set(key, n);
-        this.#completed++;
+        if (before === 0) {
+          if (n !== last + 1) this.#outOfOrder.push(`${key}: ${n} after ${last}`);
+          this.#last.set(key, n);
+          this.#completed++;
+        }
         this.#changed.changed();
       },
       { ordering: "key", concurrency: 16, maxInFlight: 200 },
@@ -80,6 +84,11 @@ export class KeyedLoad {
   async more(events: number): Promise<void> {
     const enough = this.#completed + events;
     await this.#changed.until(() => this.#completed >= enough);
+  }
+
+  /** Waits until no handler runs: while events are published, that is so only when none arrive. */
+  async idle(): Promise<void> {
+    await this.#changed.until(() => this.#running === 0);
   }
 
   /** Publishes no more, and waits until all that was published has been handled. */
