@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { type BrowserContext, type CDPSession, chromium, type Page } from "playwright-core";
+import { endWithThisProcess } from "./process.ts";
 
 /** The browser under test: `cargo xtask sdk` gets one and sets the variable. */
 const PROGRAM = process.env["EVENT_HUB_TEST_CHROMIUM"] ?? "chromium";
@@ -22,14 +23,6 @@ const FLAGS = [
   "--disable-component-update",
   "--disable-sync",
 ];
-
-/** Ends the browser when this process does, however it ends: then the shell's input is at its end. */
-function endWithThisProcess(child: ChildProcess): void {
-  const shell = spawn("sh", ["-c", "cat > /dev/null; kill -9 $0", String(child.pid)], { stdio: ["pipe", "ignore", "ignore"], detached: true });
-  child.once("exit", () => {
-    if (shell.pid !== undefined) process.kill(-shell.pid, "SIGKILL");
-  });
-}
 
 /** The address at which the browser takes commands. */
 function addressOf(child: ChildProcess): Promise<string> {
@@ -52,7 +45,7 @@ function addressOf(child: ChildProcess): Promise<string> {
 export async function startChromium(t: TestContext, ...flags: string[]): Promise<BrowserContext> {
   const profile = await mkdtemp(join(tmpdir(), "event-hub-chromium-"));
   const child = spawn(PROGRAM, [...FLAGS, ...flags, `--user-data-dir=${profile}`], { stdio: ["ignore", "ignore", "pipe"] });
-  if (child.pid !== undefined) endWithThisProcess(child);
+  endWithThisProcess(child);
   t.after(async () => {
     if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
       const exited = once(child, "exit");

@@ -6,6 +6,7 @@ import { createServer, connect, type AddressInfo, type Server, type Socket } fro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import { endWithThisProcess } from "./process.ts";
 
 export { Condition } from "./condition.ts";
 
@@ -102,6 +103,7 @@ export class Hub {
       env: { PATH: process.env["PATH"], RUST_LOG: "warn", JWT_SECRET: this.#secret, JWT_CLOCK_TOLERANCE_SEC: "0" },
     });
     this.#process = program;
+    endWithThisProcess(program);
     let errors = "";
     program.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
     const line = await new Promise<string>((resolve, reject) => {
