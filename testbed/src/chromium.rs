@@ -1,4 +1,4 @@
-//! A real Chromium for the tests of the dashboard.
+//! A real Chromium for the tests of the dashboard and the TypeScript SDK.
 //!
 //! It is the machine's own where `chromium` is on `PATH`. Otherwise Debian's package is unpacked into the cache, with the packages it needs
 //! that this machine lacks, and nothing is installed. Its version is whatever Debian's security updates have made it, so no hash of it can be

@@ -37,7 +37,7 @@ usage: cargo xtask COMMAND [OPTIONS]
   crash      a hub that is killed under load, any number of times
   clients    clients that are not ours, under Node
   dashboard  the dashboard's checks, and its tests in a browser
-  sdk        the TypeScript SDK's checks, and its tests with a hub
+  sdk        the TypeScript SDK's checks, and its tests with a hub, also in a browser
   bench      a benchmark
   fuzz       the fuzz targets
 

@@ -1,12 +1,13 @@
-//! The TypeScript SDK: types, lint, its bundles and their size, and its tests, with a hub in memory and with a real one.
+//! The TypeScript SDK: types, lint, its bundles and their size, and its tests: with a hub in memory, and with a real one under Node and in Chromium.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 
 use crate::args::Args;
 use crate::npm::Project;
 use crate::steps::{Report, Steps};
+use crate::testbed::CHROMIUM;
 use crate::workspace::Workspace;
 
 /// The help text.
@@ -14,7 +15,7 @@ pub const USAGE: &str = "\
 usage: cargo xtask sdk
 
 Checks the TypeScript SDK as `cargo xtask test` does: types, lint, the bundles and their size, its tests, and its tests with
-a hub that this builds, kills and starts again.";
+a hub that this builds, kills and starts again, under Node and in a real Chromium.";
 
 /// Where it is.
 const SDK: Project = Project { home: "sdk/typescript" };
@@ -25,9 +26,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let workspace = Workspace::find()?.with_build_cache()?;
     let mut steps = Steps::default();
     steps.run("sdk", || check(&workspace));
-    let program = ["build", "--workspace", "--all-features", "--bin", "event-hub"];
-    steps.command("build", &mut workspace.cargo(program));
-    steps.run("sdk-hub", || with_hub(&workspace));
+    let programs = ["build", "--workspace", "--all-features", "--bin", "event-hub", "--bin", "hub-testbed"];
+    steps.command("build", &mut workspace.cargo(programs));
+    steps.run("sdk-hub", || with_hub(&workspace, |_| ()));
+    steps.run("sdk-web", || in_browser(&workspace, |_| ()));
     Ok(steps.finish())
 }
 
@@ -48,11 +50,26 @@ pub fn check(workspace: &Workspace) -> Result<Report> {
 }
 
 /// The tests with the hub that the tests have built.
-pub fn with_hub(workspace: &Workspace) -> Result<Report> {
+pub fn with_hub(workspace: &Workspace, settings: impl FnOnce(&mut Command)) -> Result<Report> {
     if let Some(report) = SDK.install(workspace)? {
         return Ok(report);
     }
-    let mut command = SDK.command(workspace, &["npm", "run", "test:hub", "--silent"]);
-    command.env("EVENT_HUB_BIN", workspace.target().join("debug/event-hub"));
+    SDK.test(hub_tests(workspace, "test:hub", settings))
+}
+
+/// The tests in Chromium, with the same hub.
+pub fn in_browser(workspace: &Workspace, settings: impl FnOnce(&mut Command)) -> Result<Report> {
+    if let Some(report) = SDK.install(workspace)? {
+        return Ok(report);
+    }
+    let mut command = CHROMIUM.around(workspace, hub_tests(workspace, "test:browser", settings))?;
+    command.current_dir(workspace.path(SDK.home));
     SDK.test(command)
+}
+
+fn hub_tests(workspace: &Workspace, script: &str, settings: impl FnOnce(&mut Command)) -> Command {
+    let mut command = SDK.command(workspace, &["npm", "run", script, "--silent"]);
+    command.env("EVENT_HUB_BIN", workspace.target().join("debug/event-hub"));
+    settings(&mut command);
+    command
 }

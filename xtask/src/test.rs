@@ -27,15 +27,16 @@ usage: cargo xtask test [--quick | --full]
 
 Runs every check: format, layering, clippy (also of the fuzz targets), cargo-deny, tests (with a MongoDB and a
 PostgreSQL of their own), doctests, docs, the example, a client that is not ours (under Node), the dashboard (its sources,
-and in a real Chromium), the TypeScript SDK (with a hub in memory and a real one), the simulator. A check that fails does not stop the others. The last line says how many checks and
-tests passed and failed; the exit code is zero only if none failed.
+and in a real Chromium), the TypeScript SDK (with a hub in memory and a real one, under Node and in Chromium), the simulator.
+A check that fails does not stop the others. The last line says how many checks and tests passed and failed; the exit code
+is zero only if none failed.
 
   --quick   a short simulation (200 seeds), no building of cargo-deny, no packages of npm or pip, no tests that
             need MongoDB, PostgreSQL, Prometheus, Schemathesis or Chromium, nothing of the dashboard or the SDK
   --full    a long simulation (20,000 seeds; without a flag 2,000), a hub that is killed 200 times (otherwise 5),
             10,000 rounds of power losses and failing disks (otherwise 300), and 10 of every way in which hubs on MongoDB
             can fail (otherwise 1 to 4); drainers that are killed 100 times (otherwise 4), and a million rows in each database
-            (otherwise 20,000)
+            (otherwise 20,000); a hub that is killed 30 times under a client of the SDK (otherwise 2 or 3)
 
 Builds go to CARGO_TARGET_DIR, or to a cache outside the clone: $EVENT_HUB_CACHE, or $XDG_CACHE_HOME/event-hub, or
 ~/.cache/event-hub. MongoDB, PostgreSQL and Chromium are the machine's own, or are gotten into that cache (130 MB, 23 MB and
@@ -48,6 +49,8 @@ const FAILOVER_ROUNDS: u64 = 10;
 /// Drainers that are killed or frozen, and rows in an outbox, with `--full`.
 const OUTBOX_ROUNDS: u64 = 100;
 const OUTBOX_ROWS: u64 = 1_000_000;
+/// Times that the hub is killed under a client of the TypeScript SDK, with `--full`.
+const SDK_RESTARTS: u64 = 30;
 const NOT_BUILT: &str = "the tests did not build";
 
 /// How much to do.
@@ -86,6 +89,7 @@ impl Effort {
             command.env("EVENT_HUB_FAILOVER_ROUNDS", FAILOVER_ROUNDS.to_string());
             command.env("EVENT_HUB_OUTBOX_ROUNDS", OUTBOX_ROUNDS.to_string());
             command.env("EVENT_HUB_OUTBOX_ROWS", OUTBOX_ROWS.to_string());
+            command.env("EVENT_HUB_SDK_RESTARTS", SDK_RESTARTS.to_string());
         }
     }
 }
@@ -138,20 +142,24 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Effort::Quick => Ok(Report::skipped("--quick installs no npm packages")),
         _ => dashboard::check(&workspace),
     });
-    steps.run("browser", || match effort {
+    let with_chromium = |step: &dyn Fn() -> Result<Report>| match effort {
         Effort::Quick => Ok(Report::skipped("--quick leaves out what needs Chromium")),
         _ => unless_broken(&|| {
             let chromium = CHROMIUM.get(&workspace)?;
-            if chromium.holds() { browser::check(&workspace, &[], false) } else { Ok(chromium) }
+            if chromium.holds() { step() } else { Ok(chromium) }
         }),
-    });
+    };
+    steps.run("browser", || with_chromium(&|| browser::check(&workspace, &[], false)));
     steps.run("sdk", || match effort {
         Effort::Quick => Ok(Report::skipped("--quick installs no npm packages")),
         _ => sdk::check(&workspace),
     });
     steps.run("sdk-hub", || match effort {
         Effort::Quick => Ok(Report::skipped("--quick installs no npm packages")),
-        _ => unless_broken(&|| sdk::with_hub(&workspace)),
+        _ => unless_broken(&|| sdk::with_hub(&workspace, |command| effort.settings(command))),
+    });
+    steps.run("sdk-web", || {
+        with_chromium(&|| sdk::in_browser(&workspace, |command| effort.settings(command)))
     });
     steps.run("sim", || unless_broken(&|| simulator(&workspace, effort)));
     Ok(steps.finish())

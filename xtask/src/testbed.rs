@@ -35,7 +35,7 @@ pub const PROMETHEUS: Service =
 pub const SCHEMATHESIS: Service =
     Service { name: "Schemathesis", word: "schemathesis", module: "with_schemathesis::", is_shared: false };
 
-/// Chromium, for the tests of the dashboard, which are not written in Rust.
+/// Chromium, for the tests of the dashboard and the TypeScript SDK, which are not written in Rust.
 pub const CHROMIUM: Service =
     Service { name: "Chromium", word: "chromium", module: "with_chromium::", is_shared: true };
 

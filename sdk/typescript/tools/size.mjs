@@ -2,32 +2,15 @@
 // need. Fails if the first part is over the limit, or both together.
 import { build } from "esbuild";
 import { basename } from "node:path";
-import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
+import { bundleForPages, HOW } from "./bundle.mjs";
 
 const MOST_AT_FIRST = 8 * 1024;
 const MOST_IN_ALL = 18 * 1024;
 /** What React's part adds to a page that has the client. */
 const MOST_OF_REACT = 1024;
 
-const HOW = {
-  absWorkingDir: fileURLToPath(new URL("..", import.meta.url)),
-  bundle: true,
-  minify: true,
-  format: "esm",
-  target: "es2022",
-  legalComments: "none",
-  external: ["react"],
-};
-
-const { outputFiles, metafile } = await build({
-  ...HOW,
-  entryPoints: ["src/index.ts"],
-  splitting: true,
-  metafile: true,
-  outdir: "dist",
-  write: false,
-});
+const { outputFiles, metafile } = await bundleForPages();
 const outputs = new Map(Object.entries(metafile.outputs).map(([path, output]) => [basename(path), output]));
 const sizes = new Map(outputFiles.map((file) => [basename(file.path), gzipSync(file.contents, { level: 9 }).length]));
 

@@ -6,6 +6,9 @@ import { createServer, connect, type AddressInfo, type Server, type Socket } fro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import { endWithThisProcess } from "./process.ts";
+
+export { Condition } from "./condition.ts";
 
 /** The program under test. */
 const PROGRAM = process.env["EVENT_HUB_BIN"];
@@ -16,6 +19,8 @@ class Proxy {
   readonly #sockets = new Set<Socket>();
   /** The port of the hub; undefined while no hub runs. Another program may get the port of a hub that has ended. */
   #target: number | undefined;
+  /** Connections are refused. */
+  isDown = false;
 
   private constructor(server: Server) {
     this.#server = server;
@@ -30,7 +35,7 @@ class Proxy {
   }
 
   #join(near: Socket): void {
-    if (this.#target === undefined) {
+    if (this.#target === undefined || this.isDown) {
       near.destroy();
       return;
     }
@@ -99,6 +104,7 @@ export class Hub {
       env: { PATH: process.env["PATH"], RUST_LOG: "warn", JWT_SECRET: this.#secret, JWT_CLOCK_TOLERANCE_SEC: "0" },
     });
     this.#process = program;
+    endWithThisProcess(program);
     let errors = "";
     program.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
     const line = await new Promise<string>((resolve, reject) => {
@@ -147,6 +153,12 @@ export class Hub {
     this.#proxy.cut();
   }
 
+  /** Cuts the connections, and refuses new ones until `isReachable` is true again. */
+  set isReachable(isReachable: boolean) {
+    this.#proxy.isDown = !isReachable;
+    if (!isReachable) this.cut();
+  }
+
   signal(signal: "SIGSTOP" | "SIGCONT"): void {
     this.#process?.kill(signal);
   }
@@ -167,33 +179,5 @@ export class Hub {
     await this.kill();
     this.#proxy.stop();
     await rm(this.#directory, { recursive: true, force: true });
-  }
-}
-
-/** The longest wait for a condition: a test that waits longer fails with the condition's text instead of blocking the run. */
-const CONDITION_TIMEOUT_MS = 120_000;
-
-/** Resolves once something is true; it is looked at whenever `changed` is called. */
-export class Condition {
-  #waiting: { isTrue: () => boolean; resolve: () => void }[] = [];
-
-  changed(): void {
-    const met = this.#waiting.filter(({ isTrue }) => isTrue());
-    this.#waiting = this.#waiting.filter((other) => !met.includes(other));
-    for (const { resolve } of met) resolve();
-  }
-
-  until(isTrue: () => boolean): Promise<void> {
-    if (isTrue()) return Promise.resolve();
-    return new Promise((resolve, reject) => {
-      const timeout = setTimeout(() => {
-        reject(new Error(`not true within ${CONDITION_TIMEOUT_MS} ms: ${isTrue.toString()}`));
-      }, CONDITION_TIMEOUT_MS);
-      const met = (): void => {
-        clearTimeout(timeout);
-        resolve();
-      };
-      this.#waiting.push({ isTrue, resolve: met });
-    });
   }
 }

@@ -1,0 +1,3 @@
+import type { OutputFile } from "esbuild";
+
+export function bundleForPages(): Promise<{ outputFiles: OutputFile[] }>;
