@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::args::Args;
 use crate::npm::Project;
 use crate::steps::{Report, Steps};
-use crate::testbed::CHROMIUM;
+use crate::testbed::{CHROMIUM, MONGO, POSTGRES};
 use crate::workspace::Workspace;
 
 /// The help text.
@@ -49,12 +49,15 @@ pub fn check(workspace: &Workspace) -> Result<Report> {
     SDK.test(SDK.command(workspace, &["npm", "test", "--silent"]))
 }
 
-/// The tests with the hub that the tests have built.
+/// The tests with the hub that the tests have built, and with databases whose outboxes it drains.
 pub fn with_hub(workspace: &Workspace, settings: impl FnOnce(&mut Command)) -> Result<Report> {
     if let Some(report) = SDK.install(workspace)? {
         return Ok(report);
     }
-    SDK.test(hub_tests(workspace, "test:hub", settings))
+    let command = POSTGRES.around(workspace, hub_tests(workspace, "test:hub", settings))?;
+    let mut command = MONGO.around(workspace, command)?;
+    command.current_dir(workspace.path(SDK.home));
+    SDK.test(command)
 }
 
 /// The tests in Chromium, with the same hub.

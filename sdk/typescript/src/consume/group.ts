@@ -122,6 +122,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       before.ctx = ctx;
       before.deadline = now + ctx.ack_deadline_ms;
       before.isOrphan = false;
+      before.isAdopted = false;
       before.lost = undefined;
       return;
     }
@@ -132,6 +133,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       deadline: now + ctx.ack_deadline_ms,
       stage: "queued",
       isOrphan: false,
+      isAdopted: false,
       lost: undefined,
       closing: undefined,
       controller: undefined,

@@ -173,9 +173,10 @@ export function createHeld(clock: Clock, link: Link, options: HeldOptions): Held
       const held = new Set(ids);
       for (const lease of leases.values()) {
         if (!lease.isOrphan) continue;
-        if (held.has(lease.event.id)) lease.isOrphan = false;
-        // Its outcome has arrived, or the event comes again.
-        else if (lease.stage !== "running") giveUp(lease, "the hub does not know the event as held here");
+        // One that is not held: its outcome has arrived, or the event comes again.
+        lease.isOrphan = !held.has(lease.event.id);
+        lease.isAdopted = !lease.isOrphan;
+        if (lease.isOrphan && lease.stage !== "running") giveUp(lease, "the hub does not know the event as held here");
       }
       grace.set(clock.now() + RECONNECT_GRACE);
       sweep.set(clock.now());

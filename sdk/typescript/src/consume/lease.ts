@@ -14,6 +14,8 @@ export interface Lease {
   stage: "queued" | "running" | "settling";
   /** Came over an earlier connection, and the hub has not said since that it is still held here. */
   isOrphan: boolean;
+  /** Held since an earlier connection: the hub may have delivered it once more, over the one that was lost. */
+  isAdopted: boolean;
   /** Why it is not held here any more. */
   lost: HubError | undefined;
   /** Set while the client closes: the event is still held, but its handler is asked to stop. */

@@ -28,6 +28,8 @@ export interface SettlerEvents {
 interface Frame {
   readonly outcome: Outcome;
   readonly attempt: number;
+  /** The hub may count another attempt: then none is named. */
+  readonly isAdopted: boolean;
   readonly leases: Lease[];
 }
 
@@ -50,19 +52,20 @@ export function createSettler(
     for (const lease of taken) {
       const { outcome } = lease;
       if (outcome === undefined) continue;
+      const { isAdopted } = lease;
       const { attempt } = lease.ctx;
       // A token that has run out may still ack, but not return.
       if (outcome.op === "RETURN" && !link.canSend(0)) {
         unsent.push(lease);
         continue;
       }
-      const what = keyOf(outcome, attempt, lease.event.id);
+      const what = `${isAdopted} ${keyOf(outcome, attempt, lease.event.id)}`;
       let frame = frames.get(what);
       if (frame !== undefined && frame.leases.length >= IDS_PER_FRAME) {
         send(frame);
         frame = undefined;
       }
-      if (frame === undefined) frames.set(what, (frame = { outcome, attempt, leases: [] }));
+      if (frame === undefined) frames.set(what, (frame = { outcome, attempt, isAdopted, leases: [] }));
       frame.leases.push(lease);
     }
     for (const frame of frames.values()) send(frame);
@@ -91,7 +94,7 @@ export function createSettler(
     });
 
     function requestOf(outcome: Outcome, ids: readonly string[]): object {
-      const common = { op: outcome.op, ...name, attempt };
+      const common = { op: outcome.op, ...name, ...(frame.isAdopted ? {} : { attempt }) };
       if (outcome.op === "ACK") return { ...common, ids };
       const delay = outcome.delayMs === undefined ? {} : { delay_ms: outcome.delayMs };
       if (outcome.op === "NACK") return { ...common, ...delay, id: ids[0], reason: outcome.reason };

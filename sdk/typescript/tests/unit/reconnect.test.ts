@@ -58,7 +58,8 @@ test("a consumer that comes back is the same member, and names what it still wor
   next.ok(again, { held: [uuid(1), uuid(2)] });
   runs[0]?.finish();
   const ack = await next.next("ACK");
-  assert.deepEqual([ack["ids"], ack["attempt"]], [[uuid(1)], 1]);
+  // The hub may have delivered it once more, over the connection that was lost.
+  assert.deepEqual([ack["ids"], ack["attempt"]], [[uuid(1)], undefined]);
   await settle();
   assert.equal(runs.length, 2, "what waited is run, once");
   await platform.pass(20_000);
