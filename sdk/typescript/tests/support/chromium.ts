@@ -44,7 +44,9 @@ function addressOf(child: ChildProcess): Promise<string> {
  */
 export async function startChromium(t: TestContext, ...flags: string[]): Promise<BrowserContext> {
   const profile = await mkdtemp(join(tmpdir(), "event-hub-chromium-"));
-  const child = spawn(PROGRAM, [...FLAGS, ...flags, `--user-data-dir=${profile}`], { stdio: ["ignore", "ignore", "pipe"] });
+  // What it writes elsewhere goes with the profile, too.
+  const env = { ...process.env, TMPDIR: profile };
+  const child = spawn(PROGRAM, [...FLAGS, ...flags, `--user-data-dir=${profile}`], { stdio: ["ignore", "ignore", "pipe"], env });
   endWithThisProcess(child);
   t.after(async () => {
     if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
