@@ -23,7 +23,8 @@ pub fn check(workspace: &Workspace, names: &[String], screenshots: bool) -> Resu
         return Ok(report);
     }
     let files = files(&workspace.path(WEB.home).join(TESTS), names)?;
-    let mut words = vec!["--test", "--test-reporter=spec"];
+    // Node would leave one core of two to itself.
+    let mut words = vec!["--test", "--test-reporter=spec", "--test-concurrency=2"];
     words.extend(files.iter().map(String::as_str));
     let mut command = node(workspace, &workspace.target().join("debug/event-hub"), &words)?;
     let pictures = workspace.target().join("browser");
