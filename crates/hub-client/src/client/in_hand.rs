@@ -28,6 +28,8 @@ struct Entry {
     /// The lease ends at about this time.
     until: Instant,
     is_acked: bool,
+    /// It was in hand over an earlier connection. The hub may have delivered it once more over that one, and count a later attempt.
+    is_resumed: bool,
     order: u64,
 }
 
@@ -41,7 +43,7 @@ impl InHand {
         }
         self.delivered += 1;
         let (attempt, until) = (delivered.attempt, delivered.ack_deadline.unwrap_or(now));
-        let entry = Entry { attempt, until, is_acked: false, order: self.delivered };
+        let entry = Entry { attempt, until, is_acked: false, is_resumed: false, order: self.delivered };
         self.events.insert(delivered.event.id(), entry);
     }
 
@@ -51,6 +53,13 @@ impl InHand {
             Some(entry) => !std::mem::replace(&mut entry.is_acked, true),
             None => false,
         }
+    }
+
+    /// Which attempt the hub is told when this delivery is settled or extended; `None`: whichever it is.
+    pub fn told_attempt(&self, id: EventId, attempt: u32) -> Option<u32> {
+        let is_resumed =
+            self.events.get(&id).is_some_and(|entry| entry.attempt == attempt && entry.is_resumed);
+        (!is_resumed).then_some(attempt)
     }
 
     /// The lease lasts until then.
@@ -77,14 +86,15 @@ impl InHand {
         named.into_iter().take(NAMED).map(|(id, _)| *id).collect()
     }
 
-    /// The hub has answered what the member goes on holding. Answers the acks that are to be said again, with their attempts.
-    pub fn resume(&mut self, held: &[EventId]) -> Vec<(EventId, u32)> {
+    /// The hub has answered what the member goes on holding. Answers the acks that are to be said again.
+    pub fn resume(&mut self, held: &[EventId]) -> Vec<EventId> {
         let mut events = std::mem::take(&mut self.events);
         let mut again = Vec::new();
         for id in held {
-            let Some(entry) = events.remove(id) else { continue };
+            let Some(mut entry) = events.remove(id) else { continue };
+            entry.is_resumed = true;
             if entry.is_acked {
-                again.push((*id, entry.attempt));
+                again.push(*id);
             }
             self.events.insert(*id, entry);
         }
@@ -108,7 +118,7 @@ mod tests {
 
     fn in_hand(count: u8) -> InHand {
         let until = Instant::now() + Duration::from_secs(60);
-        let entry = |order| Entry { attempt: 1, until, is_acked: false, order };
+        let entry = |order| Entry { attempt: 1, until, is_acked: false, is_resumed: false, order };
         let events = (1..=count).map(|n| (id(n), entry(n.into()))).collect();
         InHand { events, delivered: count.into(), sweep_at: 0 }
     }
@@ -126,9 +136,16 @@ mod tests {
     fn an_ack_is_said_again_if_the_hub_has_not_heard_it() {
         let mut in_hand = in_hand(4);
         assert!(in_hand.ack(id(1), 1) && in_hand.ack(id(2), 1));
-        assert_eq!(in_hand.resume(&[id(2), id(4)]), [(id(2), 1)]);
+        assert_eq!(in_hand.resume(&[id(2), id(4)]), [id(2)]);
         assert_eq!(in_hand.named(), [id(4), id(2)]);
         assert!(!in_hand.ack(id(3), 1), "its lease was lost");
+    }
+
+    #[test]
+    fn what_is_held_over_a_reconnect_is_settled_whatever_the_hub_counts() {
+        let mut in_hand = in_hand(2);
+        in_hand.resume(&[id(2)]);
+        assert_eq!((in_hand.told_attempt(id(1), 1), in_hand.told_attempt(id(2), 1)), (Some(1), None));
     }
 
     #[test]

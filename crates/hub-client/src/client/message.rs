@@ -76,6 +76,11 @@ impl Message {
         self.delivered.max_attempts
     }
 
+    /// How often its group was placed anew. An event that comes again under a higher epoch is to be handled again.
+    pub fn epoch(&self) -> u64 {
+        self.delivered.epoch
+    }
+
     /// When it is no longer in hand; `None` without a group.
     pub fn ack_deadline(&self) -> Option<Instant> {
         self.delivered.ack_deadline
@@ -97,7 +102,7 @@ impl Message {
         if connection.is_closed().is_some() {
             return Ok(());
         }
-        connection.ack(&self.delivered.name, &[id], Some(attempt))
+        connection.ack(&self.delivered.name, &[id], self.told_attempt())
     }
 
     /// Settles it, and waits until the hub has done so.
@@ -106,8 +111,8 @@ impl Message {
     /// `Refused` with `unknown_id` if it is no longer in hand. `Closed` if the connection has ended: it comes again, but a
     /// [member](crate::SubscribeOptions::member) can try again when it has the next one.
     pub async fn ack_now(&self) -> Result<()> {
-        let (id, attempt) = (self.event().id(), self.attempt());
-        let acked = self.connection().ack_now(self.name(), &[id], Some(attempt)).await?;
+        let id = self.event().id();
+        let acked = self.connection().ack_now(self.name(), &[id], self.told_attempt()).await?;
         self.settled();
         if acked.unknown.is_empty() {
             return Ok(());
@@ -122,15 +127,31 @@ impl Message {
     /// # Errors
     /// What the hub refused.
     pub async fn nack(&self, delay: Option<Duration>, reason: &str) -> Result<()> {
-        let connection = self.connection();
+        let (connection, attempt) = (self.connection(), self.told_attempt());
         // A connection that is lost meanwhile hands it back, too.
         self.settled();
-        let nacked =
-            connection.nack(self.name(), self.event().id(), Some(self.attempt()), delay, reason).await;
+        let nacked = connection.nack(self.name(), self.event().id(), attempt, delay, reason).await;
         match nacked {
             Err(error) if error.kind() == ErrorKind::Closed || error.is_unknown_id() => Ok(()),
             nacked => nacked,
         }
+    }
+
+    /// Gives it back without a failure, because a dependency is down or the program stops: it comes again after `delay`, here or
+    /// elsewhere. If the connection that it came by has ended, or its time is up, this does nothing: the hub delivers it again.
+    ///
+    /// # Errors
+    /// `Unsupported` if the hub does not have [`RETURN`](crate::connection::RETURN); what it refused.
+    pub async fn give_back(&self, delay: Duration) -> Result<()> {
+        let (connection, attempt) = (self.connection(), self.told_attempt());
+        let given_back = connection.give_back(self.name(), &[self.event().id()], attempt, delay).await;
+        match given_back {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Closed || error.is_unknown_id() => {}
+            Err(error) => return Err(error),
+        }
+        self.settled();
+        Ok(())
     }
 
     /// Puts its deadline off, to so long from now; answers the time that is left.
@@ -140,7 +161,7 @@ impl Message {
     /// [member](crate::SubscribeOptions::member) can try again when it has the next one.
     pub async fn extend(&self, time: Duration) -> Result<Duration> {
         let (id, attempt) = (self.event().id(), self.attempt());
-        let left = self.connection().modack(self.name(), id, Some(attempt), time).await?;
+        let left = self.connection().modack(self.name(), id, self.told_attempt(), time).await?;
         if let Some(line) = &self.line {
             line.with_in_hand(|in_hand| in_hand.extend(id, attempt, Instant::now() + left));
         }
@@ -151,6 +172,15 @@ impl Message {
     fn connection(&self) -> Connection {
         let current = self.line.as_ref().and_then(|line| line.connection());
         current.unwrap_or_else(|| self.connection.clone())
+    }
+
+    /// The attempt that the hub is told.
+    fn told_attempt(&self) -> Option<u32> {
+        let (id, attempt) = (self.event().id(), self.attempt());
+        match &self.line {
+            Some(line) => line.with_in_hand(|in_hand| in_hand.told_attempt(id, attempt)),
+            None => Some(attempt),
+        }
     }
 
     /// A member need not name it any more.

@@ -89,9 +89,9 @@ impl Line {
     /// A member goes on over a new connection, with what the hub says that it still holds.
     fn resume(&self, state: &mut LineState, deliveries: &Deliveries) {
         let connection = deliveries.connection();
-        for (id, attempt) in state.in_hand.resume(deliveries.resumed()) {
+        for id in state.in_hand.resume(deliveries.resumed()) {
             // One that finds no room comes again.
-            if let Err(error) = connection.ack(deliveries.name(), &[id], Some(attempt)) {
+            if let Err(error) = connection.ack(deliveries.name(), &[id], None) {
                 tracing::debug!(%error, "an ack was not said again");
             }
         }

@@ -57,11 +57,17 @@ impl Connection {
     ///
     /// # Errors
     /// `Unsupported` if the hub does not have [`RETURN`](super::RETURN), what it refused, or the end of the connection.
-    pub async fn give_back(&self, name: &Name, ids: &[EventId], delay: Duration) -> Result<Returned> {
+    pub async fn give_back(
+        &self,
+        name: &Name,
+        ids: &[EventId],
+        attempt: Option<u32>,
+        delay: Duration,
+    ) -> Result<Returned> {
         self.needs(super::RETURN)?;
         let corr = self.corr();
         let frame = Outgoing::new("RETURN", Some(corr)).name(name).value("ids", &ids)?;
-        let text = frame.maybe("delay_ms", Some(millis(delay))).done();
+        let text = frame.maybe("attempt", attempt).maybe("delay_ms", Some(millis(delay))).done();
         self.ask(text, corr, None).await?.await?.read()
     }
 

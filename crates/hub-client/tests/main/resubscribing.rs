@@ -47,6 +47,36 @@ async fn a_group_goes_on_and_acks_of_the_connection_before_are_dropped() {
     peer.expect("UNSUBSCRIBE").await;
 }
 
+#[tokio::test]
+async fn an_event_is_given_back_without_a_failure() {
+    let hub = FakeHub::start().await;
+    let (client, mut peer) = soon(async {
+        tokio::join!(hub.builder().connect(), async {
+            let mut peer = hub.accept().await;
+            let auth = peer.expect("AUTH").await;
+            peer.ok(&auth, json!({"features": ["return"]})).await;
+            peer
+        })
+    })
+    .await;
+    let client = client.unwrap();
+    let mut orders = subscribe(&client, &mut peer, "orders", Some("g")).await;
+    peer.event("orders", Some("g"), 1).await;
+    let event = message(&mut orders).await;
+    assert_eq!(event.epoch(), 0);
+    let (given_back, frame) = soon(async {
+        tokio::join!(event.give_back(std::time::Duration::from_millis(20)), async {
+            let frame = peer.expect("RETURN").await;
+            peer.ok(&frame, json!({"returned": 1, "unknown": []})).await;
+            frame
+        })
+    })
+    .await;
+    given_back.unwrap();
+    let id = json!([event.event().id()]);
+    assert_eq!((&frame["ids"], &frame["attempt"], &frame["delay_ms"]), (&id, &json!(1), &json!(20)));
+}
+
 /// What is in hand is named on the next connection, and so are acks that the hub may not have heard.
 #[tokio::test]
 async fn a_member_goes_on_with_what_is_in_hand_and_says_its_acks_again() {
@@ -87,7 +117,8 @@ async fn a_member_goes_on_with_what_is_in_hand_and_says_its_acks_again() {
     // The hub has the first ack not, and the second one; the lease of the fourth is lost.
     peer.ok(&frame, json!({"held": [ids[0], ids[2]]})).await;
     let again = peer.expect("ACK").await;
-    assert_eq!((&again["ids"], &again["attempt"]), (&json!([ids[0]]), &json!(1)));
+    // The hub may have delivered it once more, over the connection that was lost.
+    assert_eq!((&again["ids"], &again["attempt"]), (&json!([ids[0]]), &Value::Null));
     events[3].ack().unwrap();
     events[0].ack().unwrap();
     events[2].ack().unwrap();

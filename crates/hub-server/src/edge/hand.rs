@@ -86,6 +86,10 @@ impl Hand {
         self.get(id).map(|event| &event.held.topic)
     }
 
+    pub fn seq_of(&self, id: EventId) -> Option<u64> {
+        self.get(id).map(|event| event.held.seq)
+    }
+
     /// The lease lasts longer.
     pub fn extend(&mut self, id: EventId, until: Instant) {
         if let Some(event) = self.events.get_mut(&id) {

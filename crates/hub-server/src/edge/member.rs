@@ -364,6 +364,16 @@ impl Member {
         }
     }
 
+    /// The place in its log of an event in hand.
+    pub fn seq_of(&self, id: EventId) -> Option<u64> {
+        match &self.place {
+            Place::Here(feed) => feed.held_of(id).map(|held| held.seq),
+            Place::There(remote) => remote.hand().seq_of(id),
+            Place::Moving(moving) => moving.seq_of(id),
+            Place::Nowhere => None,
+        }
+    }
+
     /// Settles the event `id`.
     pub fn ack(&mut self, id: EventId, attempt: Option<u32>) -> Result<()> {
         loop {

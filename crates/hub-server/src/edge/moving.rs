@@ -141,6 +141,10 @@ impl Moving {
         self.hand.topic_of(id).filter(|_| !self.is_settled(id))
     }
 
+    pub fn seq_of(&self, id: EventId) -> Option<u64> {
+        self.hand.seq_of(id)
+    }
+
     fn is_settled(&self, id: EventId) -> bool {
         matches!(self.words.get(&id), Some(Word::Ack(_) | Word::Nack(..) | Word::GiveBack(..)))
     }

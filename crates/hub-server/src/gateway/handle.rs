@@ -618,8 +618,13 @@ impl Session {
         if candidates.is_empty() {
             return self.refuse(corr, &not_subscribed(of));
         }
+        // Each goes out again at once, and in the order of the log, whatever order they are named in.
+        let mut ids = ids.to_vec();
+        ids.sort_by_cached_key(|&id| {
+            self.subscriptions.settle(&candidates, of, id, |member| member.seq_of(id)).flatten()
+        });
         let mut unknown = Vec::new();
-        for &id in ids {
+        for &id in &ids {
             let returned = self.settle_in(&candidates, of, id, |feed| feed.give_back(id, attempt, delay_ms));
             if !matches!(returned, Some(Ok(()))) {
                 unknown.push(id);

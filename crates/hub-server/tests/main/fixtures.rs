@@ -139,6 +139,7 @@ fixtures! {
         after_an_unsubscribe_nothing_can_be_settled_any_more
         a_modack_puts_the_deadline_off
         what_is_returned_comes_again_and_counts_no_failure
+        what_is_returned_comes_again_in_the_order_of_the_log
         a_return_that_cannot_be
     }
     stop = "stop" {
