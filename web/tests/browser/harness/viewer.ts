@@ -28,6 +28,10 @@ async function serve(context: BrowserContext, hub: Hub, dir: string): Promise<vo
   });
 }
 
+function isStream(request: Request): boolean {
+  return new URL(request.url()).pathname === "/live";
+}
+
 export class Viewer {
   readonly page: Page;
   readonly context: BrowserContext;
@@ -35,7 +39,7 @@ export class Viewer {
   /** What the page did that no page may do. */
   readonly violations: string[] = [];
   readonly #pages = new Map<Page, CDPSession>();
-  /** Requests that are not answered yet; the stream, which does not end, is none of them. */
+  /** Requests that are not answered yet. The stream, which does not end, is answered when it begins: lists are read from then on. */
   readonly #open = new Set<Request>();
 
   private constructor(context: BrowserContext, page: Page, hub: Hub) {
@@ -53,6 +57,9 @@ export class Viewer {
     await context.addInitScript(WATCH);
     if (FILES !== undefined) await serve(context, hub, FILES);
     context.on("request", (request) => viewer.#seen(request));
+    context.on("response", (response) => {
+      if (isStream(response.request())) viewer.#open.delete(response.request());
+    });
     context.on("requestfinished", (request) => viewer.#open.delete(request));
     context.on("requestfailed", (request) => viewer.#open.delete(request));
     context.on("weberror", (error) => viewer.violations.push(`the page threw ${String(error.error().stack)}`));
@@ -66,7 +73,7 @@ export class Viewer {
 
   #seen(request: Request): void {
     const url = new URL(request.url());
-    if (url.pathname !== "/live") this.#open.add(request);
+    this.#open.add(request);
     if (url.origin === this.hub.http || url.protocol === "blob:" || url.protocol === "data:") return;
     this.violations.push(`a request to another origin: ${request.method()} ${request.url()}`);
   }
