@@ -6,6 +6,7 @@ import { relationsOf } from "../lib/relations.ts";
 import { useResource } from "../lib/data.ts";
 import { bytes, command, curl, duration, plural, time, visible } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
+import { advice } from "../lib/reasons.ts";
 import { record, type Shown as Shown_, take } from "../lib/record.ts";
 import { route, to } from "../lib/route.ts";
 import { refused } from "../lib/session.ts";
@@ -26,6 +27,7 @@ type GroupState = Readonly<{
   leftMs?: number;
   inHand?: boolean;
   behindKey?: boolean;
+  reason?: string;
   saved?: boolean;
   letter?: Readonly<{ id: string; seq: number; ts: number; err: string; attempts: number; replays: readonly Replay[] }>;
 }>;
@@ -212,6 +214,7 @@ function GroupStep({ state, topic }: { state: GroupState; topic: string }) {
       <Badge tone={tone}>{word}</Badge>
       <span>
         <a href={to("/group", { topic, group: state.group })}>{state.group}</a>
+        {state.reason !== undefined && <>: {advice(state.reason).title.toLowerCase()}. <span class="muted">{advice(state.reason).means}</span></>}
         {state.member !== undefined && <> has it (member {state.member})</>}
         {state.leftMs !== undefined && <>, {duration(state.leftMs)} left</>}
         {state.behindKey === true && <>, behind an older event of its key: the group names it</>}

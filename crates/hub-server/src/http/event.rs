@@ -195,7 +195,7 @@ async fn show(
         EventState::Dying => "dead_lettering",
         _ => "pending",
     };
-    let mut shown = json!({"group": group, "state": word});
+    let mut shown = json!({"group": &group, "state": word});
     match state {
         EventState::Leased { member, left, in_hand } => {
             shown["member"] = json!(member);
@@ -205,6 +205,12 @@ async fn show(
         EventState::Backoff { left } => shown["leftMs"] = json!(left),
         EventState::BehindKey => shown["behindKey"] = json!(true),
         _ => {}
+    }
+    // What holds the group up holds up the event.
+    if word == "pending"
+        && let Some(reason) = bus.group(topic, &group).and_then(|status| status.reason)
+    {
+        shown["reason"] = json!(reason.as_str());
     }
     if attempts > 0 {
         shown["attempts"] = json!(attempts);

@@ -329,6 +329,7 @@ fn event_in_group() -> Value {
     object(&[
         ("group", group()),
         ("state", one_of(STATES)),
+        ("reason?", reason()),
         ("member?", count()),
         ("leftMs?", count()),
         ("inHand?", flag()),

@@ -69,7 +69,10 @@ async fn an_event_is_followed_through_the_states_of_its_groups() {
     dead.recv().await.unwrap().nack("never").unwrap();
     acked.recv().await.unwrap().ack().unwrap();
 
-    assert_eq!(state(&world, "later").await, json!({"group": "later", "state": "pending"}));
+    assert_eq!(
+        state(&world, "later").await,
+        json!({"group": "later", "state": "pending", "reason": "no_members"})
+    );
     let found = state(&world, "leased").await;
     assert_eq!(
         (&found["state"], &found["inHand"], &found["attempts"]),
