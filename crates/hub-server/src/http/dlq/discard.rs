@@ -16,7 +16,7 @@ use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
-use hub_core::{LetterFilter, LetterRange};
+use hub_core::LetterFilter;
 use hub_proto::{TopicName, limits};
 use serde::Deserialize;
 use serde_json::json;
@@ -89,7 +89,9 @@ async fn act(
     exists(hub.bus(), &topic)?;
     let range = in_time(cut.range(hub.bus(), &topic)).await?;
     if is_dry {
-        return count(hub, caller, &topic, &filter, range).await;
+        let counted = in_time(job::count(hub.bus(), &topic, &filter, range, 1)).await?;
+        caller.owe(Work::bytes(counted.bytes));
+        return Ok(Json(counted.answer(&topic, range)).into_response());
     }
     let page = in_time(hub.bus().dead_letters(&topic, &filter, range, limits::BATCH_EVENTS)).await?;
     let discarded = in_time(hub.bus().discard_dead_letters(&page.letters)).await?;
@@ -99,26 +101,6 @@ async fn act(
     }
     let mut answer = json!({"topic": topic, "discarded": discarded});
     if let Some(after) = page.next {
-        answer["next"] = json!(Cut::write(after, range.upto));
-    }
-    Ok(Json(answer).into_response())
-}
-
-/// What a dry run answers.
-async fn count(
-    hub: &Hub,
-    mut caller: Caller,
-    topic: &TopicName,
-    filter: &LetterFilter,
-    range: LetterRange,
-) -> Answer {
-    let counted = in_time(job::count(hub.bus(), topic, filter, range, 1)).await?;
-    caller.owe(Work::bytes(counted.bytes));
-    let mut answer = json!({
-        "topic": topic, "dryRun": true, "matched": counted.matched, "complete": counted.next.is_none(),
-        "upto": range.upto,
-    });
-    if let Some(after) = counted.next {
         answer["next"] = json!(Cut::write(after, range.upto));
     }
     Ok(Json(answer).into_response())

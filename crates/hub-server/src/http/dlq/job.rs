@@ -2,7 +2,7 @@
 
 use super::super::auth::Caller;
 use super::super::error::{Answer, in_time};
-use super::replay::Outcome;
+use super::replay::{Cut, Outcome};
 use crate::Hub;
 use crate::acl::{Action, Target};
 use crate::jobs::{Ended, Job};
@@ -11,7 +11,7 @@ use axum::Json;
 use axum::response::IntoResponse;
 use hub_core::{Bus, DeadLetter, LetterFilter, LetterRange, Replay};
 use hub_proto::{Code, Result, TopicName, limits};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -33,6 +33,19 @@ pub(super) struct Counted {
     pub bytes: usize,
     /// Not counted behind this seq.
     pub next: Option<u64>,
+}
+
+impl Counted {
+    /// What a dry run answers of the letters that it counted.
+    pub fn answer(&self, topic: &TopicName, range: LetterRange) -> Value {
+        let mut answer = json!({
+            "topic": topic, "dryRun": true, "matched": self.matched, "complete": self.next.is_none(), "upto": range.upto,
+        });
+        if let Some(after) = self.next {
+            answer["next"] = json!(Cut::write(after, range.upto));
+        }
+        answer
+    }
 }
 
 /// Counts letters, within bounds.

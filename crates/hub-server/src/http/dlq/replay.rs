@@ -19,8 +19,8 @@ use hub_core::{Bus, DeadLetter, LetterFilter, LetterRange, Millis, Replay, Repla
 use hub_proto::{EventId, Payload, Result, TopicName, limits};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 /// The highest round, and the highest rate in events per second.
 const MAX_ROUND: u32 = 1000;
@@ -271,12 +271,7 @@ async fn count(
 ) -> Answer {
     let counted = in_time(job::count(hub.bus(), topic, filter, range, round)).await?;
     caller.owe(Work::bytes(counted.bytes));
-    let mut answer: Value = json!({
-        "topic": topic, "dryRun": true, "matched": counted.matched, "skipped": counted.skipped,
-        "complete": counted.next.is_none(), "upto": range.upto,
-    });
-    if let Some(after) = counted.next {
-        answer["next"] = json!(Cut::write(after, range.upto));
-    }
+    let mut answer = counted.answer(topic, range);
+    answer["skipped"] = json!(counted.skipped);
     Ok(Json(answer).into_response())
 }
