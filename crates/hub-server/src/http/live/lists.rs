@@ -28,6 +28,17 @@ pub(super) enum Wanted {
     Nothing,
 }
 
+impl Wanted {
+    /// The name of the list that the page has read, if it has read one.
+    fn list(&self) -> Option<&'static str> {
+        match self {
+            Self::Topics(_) => Some("topics"),
+            Self::Groups(_) => Some("groups"),
+            Self::Overview | Self::Nothing => None,
+        }
+    }
+}
+
 /// See the module.
 pub(super) struct Lists {
     wanted: Wanted,
@@ -85,10 +96,14 @@ impl Lists {
         text: &mut Vec<u8>,
     ) {
         let generation = self.generation.replace(snapshot.generation);
-        if generation.is_some_and(|before| before != snapshot.generation) {
-            return self.begin_again(hub, caller, snapshot, visibility, text);
-        }
         let seen = self.seen.replace(snapshot.number);
+        if generation.is_some_and(|before| before != snapshot.generation)
+            && let Some(name) = self.wanted.list()
+        {
+            // The new tables do not know which rows are gone: the page reads its list again.
+            self.backlog = None;
+            return put_message(name, b"{\"rows\":[],\"reset\":true}", text);
+        }
         // The page has read the lists when it opened the stream.
         let seen = seen.unwrap_or(snapshot.number);
         let places = match &self.wanted {
@@ -119,26 +134,6 @@ impl Lists {
             self.backlog = Some(Backlog { generation: snapshot.generation, places: places.into_iter() });
             self.go_on(snapshot, visibility, text);
         }
-    }
-
-    /// The tables were filled anew, and have forgotten which rows are gone: the page reads its lists again.
-    fn begin_again(
-        &mut self,
-        hub: &Hub,
-        caller: &Caller,
-        snapshot: &Snapshot,
-        visibility: &Visibility,
-        text: &mut Vec<u8>,
-    ) {
-        self.seen = Some(snapshot.number);
-        self.backlog = None;
-        let name = match &self.wanted {
-            Wanted::Nothing => return,
-            Wanted::Overview => return self.overview(hub, caller, snapshot, visibility, text),
-            Wanted::Topics(_) => "topics",
-            Wanted::Groups(_) => "groups",
-        };
-        put_message(name, b"{\"rows\":[],\"reset\":true}", text);
     }
 
     /// Writes further rows that are still to be sent, as `snapshot` has them, which is the newest.

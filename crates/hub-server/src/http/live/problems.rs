@@ -60,14 +60,14 @@ impl<'a> Problems<'a> {
         let more = self.0.len().saturating_sub(MAX_SHOWN);
         if more > 0 {
             let mut of_kind = [0; 5];
-            let mut is_crowd = |problem: &Problem<'_>| {
+            let mut is_beyond = |problem: &Problem<'_>| {
                 of_kind[problem.kind as usize] += 1;
                 of_kind[problem.kind as usize] > MAX_OF_KIND
             };
-            let (mut shown, crowd): (Vec<_>, Vec<_>) =
-                self.0.into_iter().partition(|problem| !is_crowd(problem));
+            let (mut shown, further): (Vec<_>, Vec<_>) =
+                self.0.into_iter().partition(|problem| !is_beyond(problem));
             let room = MAX_SHOWN - shown.len();
-            shown.extend(crowd.into_iter().take(room));
+            shown.extend(further.into_iter().take(room));
             shown.sort_by_key(|problem| Reverse(problem.severity));
             self.0 = shown;
         }

@@ -191,9 +191,12 @@ async fn a_page_has_no_topic_that_is_gone_when_most_of_them_were_deleted() {
     world.fill("last", 1).await;
     let expected = listed().await;
     assert_eq!(expected.len(), 11);
-    while page != expected {
+    // Most rows of the tables are gone, so the hub fills them anew: rows that vanish meanwhile come with no message.
+    let mut is_told_to_read = false;
+    while page != expected || !is_told_to_read {
         let next = message(&mut reader, "topics").await;
         if next["reset"] == true {
+            is_told_to_read = true;
             page = listed().await;
         }
         page.extend(names(&next).into_iter().map(str::to_owned));
