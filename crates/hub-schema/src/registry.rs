@@ -355,9 +355,10 @@ impl PayloadChecks for Schemas {
 /// All schemas of a topic.
 struct All(Vec<Arc<TopicSchema>>);
 
-impl All {
-    /// Reads a payload once and checks it against all schemas within one budget.
-    fn check_within(&self, payload: &Payload, budget: &mut Budget) -> Result<()> {
+impl PayloadCheck for All {
+    /// Reads the payload once and checks it against all schemas within one budget.
+    fn check(&self, payload: &Payload) -> Result<()> {
+        let budget = &mut Budget::default();
         let mut value = None;
         for of_target in &self.0 {
             let schema = of_target.schema()?;
@@ -369,12 +370,6 @@ impl All {
             checked.map_err(|violation| violation.to_error(of_target.target.as_str()))?;
         }
         Ok(())
-    }
-}
-
-impl PayloadCheck for All {
-    fn check(&self, payload: &Payload) -> Result<()> {
-        self.check_within(payload, &mut Budget::default())
     }
 }
 
