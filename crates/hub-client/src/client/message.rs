@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::subscription::Line;
+use crate::connection::RETURN;
 use crate::{Connection, Delivered, Error, ErrorKind, Name, Result};
 
 /// What comes of a [`Subscription`](super::Subscription).
@@ -144,14 +145,14 @@ impl Message {
     /// `Unsupported` if the hub does not have [`RETURN`](crate::connection::RETURN); what it refused.
     pub async fn give_back(&self, delay: Duration) -> Result<()> {
         let (connection, attempt) = (self.connection(), self.told_attempt());
+        connection.needs(RETURN)?;
+        // If the connection is lost meanwhile, the next one does not name the event, and the hub takes it back.
+        self.settled();
         let given_back = connection.give_back(self.name(), &[self.event().id()], attempt, delay).await;
         match given_back {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::Closed || error.is_unknown_id() => {}
-            Err(error) => return Err(error),
+            Err(error) if error.kind() == ErrorKind::Closed || error.is_unknown_id() => Ok(()),
+            given_back => given_back.map(drop),
         }
-        self.settled();
-        Ok(())
     }
 
     /// Puts its deadline off, to so long from now; answers the time that is left.
