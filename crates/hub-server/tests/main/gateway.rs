@@ -79,3 +79,26 @@ async fn frames_that_come_together_keep_their_order_when_there_is_little_room() 
     let config = Config { queue_bytes: 2_500, ..Config::default() };
     answers_keep_their_order(World::with(config, Settings::default()).await).await;
 }
+
+/// Each goes out again at once, so the order in which they are returned is the one in which they come.
+#[tokio::test]
+async fn events_that_are_returned_come_again_in_the_order_of_the_log() {
+    let world = World::new().await;
+    let mut client = world.client(ALL).await;
+    client.ok(json!({"op": "SUBSCRIBE", "topic": "t", "group": "g"})).await;
+    let mut ids = Vec::new();
+    for n in 1..=3 {
+        world.bus().publish("t", json!(n)).await.unwrap();
+        ids.push(client.next().await["event"]["id"].clone());
+    }
+    ids.reverse();
+    client.send(json!({"op": "RETURN", "topic": "t", "group": "g", "ids": ids})).await;
+    let mut seqs = Vec::new();
+    while seqs.len() < 3 {
+        let frame = client.next().await;
+        if frame["op"] == "EVENT" {
+            seqs.push(frame["event"]["seq"].as_u64().unwrap());
+        }
+    }
+    assert_eq!(seqs, [1, 2, 3]);
+}
