@@ -162,7 +162,7 @@ export abstract class HubClient<Topics extends object = AnyTopics> {
   }
 
   /**
-   * Puts off the deadline of events that are in hand: it is `ms` from now, if that is later. Resolves with the time left, or rejects
+   * Puts off the deadline of events that this subscription holds: the deadline is `ms` from now, if that is later. Resolves with the time left, or rejects
    * with the hub's refusal.
    */
   async modAck(topic: string, group: string, ids: string | readonly string[], ms: number): Promise<number> {

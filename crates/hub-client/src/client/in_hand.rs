@@ -28,7 +28,7 @@ struct Entry {
     /// The lease ends at about this time.
     until: Instant,
     is_acked: bool,
-    /// It was in hand over an earlier connection. The hub may have delivered it once more over that one, and count a later attempt.
+    /// The lease comes from an earlier connection. The hub may have delivered the event again over that connection, with a higher attempt.
     is_resumed: bool,
     order: u64,
 }

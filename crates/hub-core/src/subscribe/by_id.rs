@@ -284,7 +284,7 @@ impl ById {
         }
     }
 
-    /// What the consumer has in hand stays leased for this long at least.
+    /// Puts off the end of each lease of this consumer that would end before `time` is over.
     pub fn hold_for(&mut self, time: Millis) {
         for held in self.in_hand.values() {
             // A lease that has ended meanwhile is not missed.

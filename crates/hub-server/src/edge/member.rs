@@ -364,7 +364,7 @@ impl Member {
         }
     }
 
-    /// The place in its log of an event in hand.
+    /// The seq of an event that this member holds.
     pub fn seq_of(&self, id: EventId) -> Option<u64> {
         match &self.place {
             Place::Here(feed) => feed.held_of(id).map(|held| held.seq),

@@ -85,7 +85,7 @@ export interface GroupOptions extends Place {
   coalesce?: boolean;
   /** Of the group: failures before an event becomes a dead letter; 5. */
   maxAttempts?: number;
-  /** Events in hand at once. Left out: four for each handler that may run. */
+  /** The most events that the hub leases to this member at once. Default: four for each handler that may run. */
   maxInFlight?: number;
   /** Time to settle an event; 30 s. */
   ackTimeoutMs?: number;
@@ -109,7 +109,7 @@ export interface WatchOptions extends Place {
   /** The newest event of each key; with `from: "earliest"` the newest state of all keys, then live. */
   coalesce?: boolean;
   signal?: AbortSignal;
-  /** Events were missed: so many, or an unknown number if the connection was lost in between. */
+  /** Called when the hub has left out events: `missed` of them, or an unknown number if the connection was lost in between. */
   onLagged?: (lagged: Lagged) => void;
 }
 

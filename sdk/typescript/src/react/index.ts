@@ -15,7 +15,7 @@ export { type Status } from "./store.ts";
 
 const HubContext = createContext<unknown>(undefined);
 
-/** Gives the components below a client. Whoever made the client closes it. */
+/** Provides a client to the components below. The program that made the client closes the client. */
 export function HubProvider(props: { client: unknown; children?: ReactNode }): ReactElement {
   return createElement(HubContext.Provider, { value: props.client }, props.children);
 }

@@ -207,7 +207,7 @@ export class MemoryHub {
   }
 
   /**
-   * Stops the hub as for a restart: what was sent before is answered, then every connection is closed with 1012. Events in hand come again, and
+   * Stops the hub as for a restart: what was sent before is answered, then every connection is closed with 1012. Leased events come again, and
    * nothing counts as failed. Topics and groups stay. With `abruptly`, as when its process is killed: connections break.
    */
   async stop({ abruptly = false }: { abruptly?: boolean } = {}): Promise<void> {
