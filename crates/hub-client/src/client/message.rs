@@ -142,7 +142,7 @@ impl Message {
     /// elsewhere. If the connection that it came by has ended, or its time is up, this does nothing: the hub delivers it again.
     ///
     /// # Errors
-    /// `Unsupported` if the hub does not have [`RETURN`](crate::connection::RETURN); what it refused.
+    /// `Unsupported` if the hub does not have [`RETURN`]; what it refused.
     pub async fn give_back(&self, delay: Duration) -> Result<()> {
         let (connection, attempt) = (self.connection(), self.told_attempt());
         connection.needs(RETURN)?;
