@@ -37,7 +37,7 @@ for (const runtime of RUNTIMES) {
       permissions: { net: [new URL(hub.url).host], env: ["HUB_URL", "TOKEN"] },
       env: { HUB_URL: hub.url, TOKEN: hub.token() },
       onLine(line) {
-        const report = JSON.parse(line) as { kill?: true };
+        const report = JSON.parse(line) as { kill?: true; beats?: number };
         if (report.kill === true) restarted = hub.kill("SIGKILL").then(() => hub.run());
         else reports.push(report);
       },
