@@ -1,4 +1,4 @@
-// The runtimes that the package has conditions for, beside Node: their programs come as packages of npm.
+// The runtimes that the package has conditions for. Those beside Node come as packages of npm.
 
 import { execFile, spawn } from "node:child_process";
 import { readdirSync } from "node:fs";
@@ -9,16 +9,20 @@ import { endWithThisProcess } from "./process.ts";
 
 const TIMEOUT_MS = 240_000;
 
-/** What a program may do where the runtime asks: Deno refuses everything else. */
+/** What a program may do where the runtime asks: Deno refuses everything else. An empty list allows all of its kind. */
 export interface Permissions {
   /** Hosts, or hosts and ports. */
   readonly net?: readonly string[];
   /** Variables of the environment. */
   readonly env?: readonly string[];
+  /** Facts about the machine. */
+  readonly sys?: readonly string[];
+  /** Paths. */
+  readonly read?: readonly string[];
 }
 
 export interface Runtime {
-  readonly name: "Deno" | "Bun";
+  readonly name: "Node" | "Deno" | "Bun";
   /** The path of its program. */
   readonly program: string;
   /** The arguments that run a file, which follows. */
@@ -37,7 +41,8 @@ export const DENO: Runtime = {
   program: programOf("@deno", "deno"),
   words(permissions) {
     const allowed = Object.entries(permissions as Record<string, readonly string[]>);
-    return ["run", "--no-prompt", "--cached-only", ...allowed.map(([what, names]) => `--allow-${what}=${names.join(",")}`)];
+    const flags = allowed.map(([what, names]) => (names.length === 0 ? `--allow-${what}` : `--allow-${what}=${names.join(",")}`));
+    return ["run", "--no-prompt", "--cached-only", ...flags];
   },
 };
 
@@ -47,6 +52,13 @@ export const BUN: Runtime = {
   words: () => ["--no-install", "run"],
 };
 
+export const NODE: Runtime = {
+  name: "Node",
+  program: process.execPath,
+  words: () => [],
+};
+
+/** Those that are not Node. */
 export const RUNTIMES: readonly Runtime[] = [DENO, BUN];
 
 /** The environment without anything of the person who runs the tests: what a runtime keeps goes into the project. */
@@ -71,8 +83,8 @@ export interface Run {
   readonly file: string;
   readonly permissions: Permissions;
   readonly env: Readonly<Record<string, string>>;
-  /** Called for each line that the program prints. */
-  readonly onLine: (line: string) => void;
+  /** Called for each line that the program prints; `interrupt` does what Ctrl-C does. */
+  readonly onLine: (line: string, interrupt: () => void) => void;
 }
 
 /** Runs a program until it ends by itself. Throws, with all that it printed, if it fails or prints an error. */
@@ -88,11 +100,16 @@ export async function run(runtime: Runtime, { directory, file, permissions, env,
   let output = "";
   let errors = "";
   let read = 0;
+  let isInterrupted = false;
+  const interrupt = (): void => {
+    isInterrupted = true;
+    child.kill("SIGINT");
+  };
   child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     output += text;
     for (let end = output.indexOf("\n", read); end >= 0; end = output.indexOf("\n", read)) {
-      onLine(output.slice(read, end));
+      onLine(output.slice(read, end), interrupt);
       read = end + 1;
     }
   });
@@ -100,5 +117,5 @@ export async function run(runtime: Runtime, { directory, file, permissions, env,
     child.once("error", reject);
     child.once("close", (code, signal) => resolve(code ?? signal));
   });
-  if (end !== 0 || errors !== "") throw new Error(`${runtime.name} ended with ${String(end)}:\n${output}${errors}`);
+  if ((end !== 0 && !(isInterrupted && end === "SIGINT")) || errors !== "") throw new Error(`${runtime.name} ended with ${String(end)}:\n${output}${errors}`);
 }
