@@ -1,13 +1,16 @@
 // The packed package under Deno and Bun, with a real hub that is killed and started again.
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Hub } from "../support/hub.ts";
+import { ADDRESS } from "../docs/sources.ts";
+import { blocksOf, PAGES } from "../docs/blocks.ts";
 import { HOME } from "../support/package.ts";
 import { Packed } from "../support/packed.ts";
-import { RUNTIMES, run } from "../support/runtimes.ts";
+import { DENO, RUNTIMES, run } from "../support/runtimes.ts";
 
 let packed: Packed;
 let directory: string;
@@ -15,7 +18,7 @@ let directory: string;
 before(async () => {
   packed = await Packed.build();
   const program = await readFile(join(HOME, "tests/runtimes/restart.ts"), "utf8");
-  directory = await packed.project("runtimes", { "package.json": '{"type":"module"}', "restart.ts": program });
+  directory = await packed.project("runtimes", { "package.json": "{}", "restart.ts": program });
 });
 
 after(() => packed.remove());
@@ -66,3 +69,40 @@ for (const runtime of RUNTIMES) {
     }
   });
 }
+
+/** The permissions of the commands in a page that run a program under Deno. */
+function permissionsIn(page: string): string[] {
+  const text = readFileSync(`${HOME}../../${page}`, "utf8");
+  return [...text.matchAll(/^deno run (.*) first\.mjs$/gm)].map(([, flags = ""]) => flags);
+}
+
+for (const page of PAGES.filter((each) => permissionsIn(each).length > 0)) {
+  for (const runtime of RUNTIMES) {
+    test(`the first program of ${page} runs under ${runtime.name} with the permissions that the page names`, async (t) => {
+      const hub = await Hub.start(t);
+      const code = blocksOf(page)[0]?.code ?? "";
+      assert.ok(code.includes(ADDRESS));
+      const { host } = new URL(hub.url);
+      await writeFile(join(directory, "first.mjs"), code.replace(ADDRESS, hub.url));
+      const words = permissionsIn(page).flatMap((flags) => flags.replace(new URL(ADDRESS).host, host).split(" "));
+      const printed = [...code.matchAll(/\/\/ prints: (.*)$/gm)].map(([, text = ""]) => text);
+      let lines: string[] = [];
+      await run(runtime === DENO ? { ...DENO, words: () => ["run", "--no-prompt", ...words] } : runtime, {
+        directory,
+        file: "first.mjs",
+        permissions: {},
+        env: { TOKEN: hub.token() },
+        onLine(line, interrupt) {
+          // Bun prints an object in several lines.
+          lines = [...lines, line].join("\n").replace(/\{\n +(.*),\n\}/, "{ $1 }").split("\n");
+          if (printed.every((text) => lines.includes(text))) interrupt();
+        },
+      });
+      assert.deepEqual(lines.sort(), printed.sort());
+    });
+  }
+}
+
+test("both pages name the permissions", () => {
+  assert.equal(PAGES.flatMap(permissionsIn).length, 2);
+});
