@@ -411,3 +411,19 @@ test("connect leaves no listener on its signal", async () => {
   assert.equal(getEventListeners(signal, "abort").length, 0);
   await hub.close({ timeoutMs: 0 });
 });
+
+test("a function for sockets that returns something else is a failed attempt, and close ends it", async () => {
+  const { hub } = setUp({ webSocket: (() => Promise.resolve()) as never });
+  await assert.rejects(hub.connect(), { code: "connect_failed" });
+  void hub.publish("orders", 1).catch(() => undefined);
+  await settle();
+  assert.equal(hub.state.is, "waiting");
+  assert.equal(await stateOf(hub.close({ timeoutMs: 0 })), "resolved");
+});
+
+test("JSON that is no frame is ignored", async () => {
+  const { hub, socket } = await setUpConnected();
+  for (const text of ["null", "1", '"OK"', "[]", "{}"]) socket.say(text);
+  assert.equal(hub.state.is, "ready");
+  await hub.close();
+});
