@@ -27,6 +27,10 @@ export interface GroupParts {
   readonly clock: Clock;
   readonly link: Link;
   readonly registry: Registry;
+  /** Throws if there is a subscription of this name, or the client is over. */
+  readonly checkFree: (topic: string, group: string) => void;
+  /** Adds a subscription, and connects. */
+  readonly begin: (subscriber: Subscriber) => void;
   readonly publish: (topic: string, payload: unknown, options: PublishOptions) => Promise<Receipt>;
   /** Logs what no promise and no callback tells the program. */
   readonly log: (level: "debug" | "warn" | "error", message: string, fields: Readonly<Record<string, unknown>>) => void;
@@ -170,10 +174,12 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   }
 
   function conclude(lease: Lease, outcome: Outcome): void {
+    if (lease.stage !== "running") return;
     spec.concluded?.(lease);
     const isHeld = held.leases.get(lease.event.id) === lease;
     if (isEnded || !isHeld || (lease.lost !== undefined && outcome.op !== "ACK")) {
       held.delete(lease);
+      lease.stage = "settling";
       lease.onSettled?.(false);
     } else {
       settle(lease, outcome);
@@ -221,6 +227,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       if (lease.stage === "settling") lease.onSettled?.(false);
     }
     held.end();
+    settler.end();
     life.refused(why);
     if (error !== undefined) parts.log("error", "subscription ended", { ...name, error });
     spec.ended?.(error);
@@ -281,12 +288,12 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     },
     publish: parts.publish,
     async modAck(ids, ms) {
-      const left = ids.map((id) => {
+      const leases = ids.map((id) => {
         const lease = held.leases.get(id);
         if (lease === undefined) throw new HubError("unknown_id", `event ${id} is not held by this subscription`, { id });
-        return held.extend(lease, ms);
+        return lease;
       });
-      return Math.min(...(await Promise.all(left)));
+      return Math.min(...(await Promise.all(leases.map((lease) => held.extend(lease, ms)))));
     },
 
     request() {

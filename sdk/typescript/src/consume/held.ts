@@ -147,6 +147,7 @@ export function createHeld(clock: Clock, link: Link, options: HeldOptions): Held
     async extend(lease, ms) {
       for (;;) {
         if (isLost(lease)) throw lease.lost;
+        if (leases.get(lease.event.id) !== lease) throw leaseLost("the event was settled");
         if (options.isLive() && link.canSend(0, true)) {
           const left = await ask([lease], ms);
           if (isLost(lease)) throw lease.lost;

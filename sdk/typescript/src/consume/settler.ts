@@ -15,6 +15,8 @@ export interface Settler {
   flush(): void;
   /** When the hub has accepted the subscription anew: forgets what is on its way, and sends these instead. */
   restart(leases: Iterable<Lease>): void;
+  /** It is over: nothing is sent again. */
+  end(): void;
 }
 
 export interface SettlerEvents {
@@ -122,5 +124,6 @@ export function createSettler(
     restart(leases) {
       unsent = [...leases];
     },
+    end: () => clock.remove(retry),
   };
 }

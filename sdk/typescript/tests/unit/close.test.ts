@@ -147,3 +147,38 @@ test("a handler that asks for its signal after the client began to close finds i
   await closed;
   assert.equal(aborted, true);
 });
+
+test("close may be called by what close itself calls: a listener of states, a handler's signal", async () => {
+  const { hub, socket } = await setUpConnected();
+  const again: Promise<void>[] = [];
+  hub.onState(({ is }) => {
+    if (is === "closing") again.push(hub.close());
+  });
+  const subscribed = hub.subscribe(
+    "orders",
+    "g",
+    (_, ctx) =>
+      new Promise<void>((resolve) => {
+        ctx.signal.addEventListener("abort", () => {
+          again.push(hub.close());
+          resolve();
+        });
+      }),
+  );
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await subscribed;
+  confirm(socket);
+  socket.say(eventFrame("orders", "g", { id: uuid(1) }));
+  await settle();
+  const closed = hub.close();
+  assert.equal(await stateOf(closed), "resolved");
+  assert.equal(again.length, 2);
+  for (const each of again) assert.equal(await stateOf(each), "resolved");
+});
+
+test("a time that is no number is no reason to wait for ever", async () => {
+  const { hub } = await setUpConnected();
+  void hub.publish("orders", 1).catch(() => undefined);
+  await settle();
+  assert.equal(await stateOf(hub.close({ timeoutMs: NaN })), "resolved");
+});

@@ -8,6 +8,7 @@ import type { EventRecord } from "../../src/types.ts";
 import { uuid5 } from "../../src/consume/uuid5.ts";
 import { deferred, setUpConnected, stateOf, type Setup } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
+import { isKept } from "../support/garbage.ts";
 import { eventFrame, type FakeSocket, type Frame, uuid } from "../support/server.ts";
 
 interface Consuming extends Setup {
@@ -449,4 +450,106 @@ test("positions can also be given as the seeds do", async () => {
     {},
   ]);
   await hub.close({ timeoutMs: 0 });
+});
+
+test("whatever a handler throws, the event has failed and the next one is handled", async () => {
+  const strange = Object.assign(new Error(), { message: { nested: true } });
+  const emoji = "\u{1f600}".repeat(600);
+  const thrown: unknown[] = [Object.create(null), strange, new Error(`x${emoji}`), new Error("\ud83d"), Symbol("s"), undefined];
+  for (const isAsync of [false, true]) {
+    let at = 0;
+    const { hub, socket } = await consuming(
+      () => {
+        const error = thrown[at++];
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what programs do
+        if (isAsync) return Promise.reject(error); else throw error;
+      },
+      { concurrency: 1 },
+    );
+    confirm(socket);
+    for (let n = 1; n <= thrown.length; n++) deliver(socket, n);
+    const reasons: string[] = [];
+    for (let n = 1; n <= thrown.length; n++) {
+      const nack = await socket.next("NACK");
+      assert.equal(nack["id"], uuid(n));
+      reasons.push(String(nack["reason"]));
+    }
+    for (const reason of reasons) assert.doesNotMatch(reason, /\p{Surrogate}/u, "the hub takes no halves of characters");
+    await hub.close();
+  }
+});
+
+test("options that are no JSON refuse the subscription, and nothing else", async () => {
+  const { hub, socket, platform, server } = await setUpConnected();
+  const options = { maxInFlight: 1n } as unknown as SubscribeOptions;
+  await assert.rejects(hub.subscribe("orders", "g", () => undefined, options), TypeError);
+  socket.cut();
+  await assert.rejects(hub.subscribe("more", "g", () => undefined, options), TypeError);
+  assert.throws(() => hub.watch("news", () => undefined, { filter: { key: 1n } } as never), TypeError);
+  await platform.pass(1_000);
+  const connected = hub.connect();
+  await server.accept();
+  await connected;
+  await hub.close();
+});
+
+test("subscriptions that are over are not kept", async () => {
+  const { hub, socket } = await setUpConnected();
+  confirm(socket);
+  const come = async (): Promise<WeakRef<object>> => {
+    const handler = (): void => undefined;
+    const subscribed = hub.subscribe("orders", "g", handler);
+    socket.ok(await socket.next("SUBSCRIBE"));
+    await (await subscribed).unsubscribe();
+    return new WeakRef(handler);
+  };
+  const gone = await come();
+  assert.equal(await isKept(gone), false);
+  await hub.close();
+});
+
+test("modAck of an id that is not held asks for nothing, and throws nothing later", async () => {
+  const gate = deferred();
+  const { hub, socket } = await consuming(() => gate.promise);
+  deliver(socket, 1);
+  await settle();
+  await assert.rejects(hub.modAck("orders", "g", [uuid(1), uuid(2)], 60_000), { code: "unknown_id" });
+  await socket.silent("MODACK");
+  gate.resolve();
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("extend of an event that was settled rejects, also without a connection", async () => {
+  let ctx: Context | undefined;
+  const { hub, socket } = await consuming((_, own) => void (ctx = own));
+  confirm(socket);
+  deliver(socket, 1);
+  await settle();
+  socket.cut();
+  const extended = ctx?.extend(60_000);
+  await assert.rejects(extended ?? Promise.resolve(), { code: "lease_lost" });
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a signal that ends subscribing rejects with its reason, also while an earlier subscription ends", async () => {
+  const gate = deferred();
+  const { hub, socket, subscription } = await consuming(() => gate.promise);
+  confirm(socket);
+  deliver(socket, 1);
+  await settle();
+  await subscription.unsubscribe();
+  const controller = new AbortController();
+  const why = new Error("enough");
+  const waiting = hub.subscribe("orders", "g", () => undefined, { signal: controller.signal });
+  const unanswered = hub.subscribe("more", "g", () => undefined, { signal: controller.signal });
+  const both = Promise.allSettled([waiting, unanswered]);
+  await socket.next("SUBSCRIBE");
+  controller.abort(why);
+  assert.equal(await stateOf(both), "resolved");
+  assert.deepEqual(await both, [
+    { status: "rejected", reason: why },
+    { status: "rejected", reason: why },
+  ]);
+  gate.resolve();
+  await hub.close();
 });
