@@ -88,6 +88,9 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     name,
     upToMs: autoExtend === false ? 0 : autoExtend.upToMs,
     isLive: () => isLive,
+    giveBack(lease) {
+      if (link.has("return")) settle(lease, { op: "RETURN" });
+    },
     dropped: checkDrained,
   });
   const settler = createSettler(platform, clock, link, name, {

@@ -553,3 +553,23 @@ test("a signal that ends subscribing rejects with its reason, also while an earl
   gate.resolve();
   await hub.close();
 });
+
+test("what waits for longer than it may be extended goes back without a failure", async () => {
+  for (const autoExtend of [{ upToMs: 60_000 }, false] as const) {
+    const seen: number[] = [];
+    const { hub, socket, subscription, platform } = await consuming(({ seq }) => void seen.push(seq), { autoExtend });
+    confirm(socket);
+    subscription.pause();
+    deliver(socket, 1);
+    // The hub is heard, so that the connection lives.
+    for (let second = 0; second < 100; second++) {
+      await platform.pass(1_000);
+      socket.say({});
+    }
+    const returned = socket.received.filter(({ op }) => op === "RETURN");
+    assert.deepEqual(returned.map(({ ids }) => ids), [[uuid(1)]]);
+    subscription.resume();
+    assert.deepEqual(seen, []);
+    await hub.close({ timeoutMs: 0 });
+  }
+});
