@@ -100,6 +100,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       lease.onSettled?.(!isUnknown);
       checkDrained();
     },
+    refused: (error, ids) => parts.log("warn", "outcome refused", { ...name, ids, error }),
   });
   const runner = createRunner(
     spec.concurrency,

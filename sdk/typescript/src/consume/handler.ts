@@ -29,8 +29,9 @@ export function createHandled(
       // A handler that stops because it was told to has not failed.
       const wasTold = hasThrown && lease.controller?.signal.aborted === true && !(value instanceof Retry);
       if (wasTold) return own.conclude(lease, { op: "RETURN" });
-      parts.metric?.(outcome.op === "ACK" ? "handled" : "failed", 1);
+      if (outcome.op === "ACK") parts.metric?.("handled", 1);
       if (outcome.op === "NACK") {
+        parts.metric?.("failed", 1);
         const { id } = lease.event;
         // A Retry is meant.
         const level = value instanceof Retry ? "debug" : "warn";

@@ -1,5 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Link } from "../connection/link.ts";
+import type { HubError } from "../errors.ts";
 import { fieldsOf, refusalOf } from "../frames.ts";
 import type { Platform } from "../platform.ts";
 import type { Lease } from "./lease.ts";
@@ -24,6 +25,8 @@ export interface SettlerEvents {
   isLive(): boolean;
   /** The hub has said what came of the outcome: nothing is left to do. `isUnknown`: the event was not held here any more. */
   confirmed(lease: Lease, isUnknown: boolean): void;
+  /** The hub does not take such an outcome, for instance a delay over its limit. */
+  refused(error: HubError, ids: readonly string[]): void;
 }
 
 /** What goes in one frame: the same op, attempt and delay. */
@@ -88,6 +91,7 @@ export function createSettler(
         unsent.push(...leases);
         return retry.set(clock.now() + (error.retryAfterMs ?? RETRY));
       }
+      if (error !== undefined && error.code !== "unknown_id") events.refused(error, ids);
       const unknown = error === undefined ? new Set(answer.unknown) : new Set(ids);
       for (const lease of leases) {
         // Delivered once more in between: then the outcome was sent again for that delivery.

@@ -573,3 +573,30 @@ test("what waits for longer than it may be extended goes back without a failure"
     await hub.close({ timeoutMs: 0 });
   }
 });
+
+test("what goes back without a failure is not counted as one", async () => {
+  const metrics: string[] = [];
+  const setup = await setUpConnected({ on: { metric: (name) => metrics.push(name) } });
+  const { hub, socket } = setup;
+  const subscribed = hub.subscribe("orders", "g", ({ seq }) => (seq === 1 ? new Return() : seq === 2 ? new Retry() : undefined));
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await subscribed;
+  confirm(socket);
+  for (let n = 1; n <= 3; n++) deliver(socket, n);
+  await settle();
+  assert.deepEqual(metrics, ["connected", "failed", "handled"]);
+  assert.deepEqual(setup.logs.filter(({ message }) => message === "handler failed").length, 1);
+  await hub.close();
+});
+
+test("an outcome that the hub refuses is logged", async () => {
+  const { hub, socket, logs } = await consuming(() => new Retry({ delayMs: 86_400_000 }));
+  deliver(socket, 1);
+  socket.err(await socket.next("NACK"), "bad_request");
+  await settle();
+  assert.deepEqual(
+    logs.filter(({ message }) => message === "outcome refused").map(({ level, fields: { topic, group, ids } }) => ({ level, topic, group, ids })),
+    [{ level: "warn", topic: "orders", group: "g", ids: [uuid(1)] }],
+  );
+  await hub.close({ timeoutMs: 0 });
+});
