@@ -47,20 +47,17 @@ export function createWatch(
     life.ended(error);
   }
 
-  function failed(event: EventRecord, error: unknown): void {
-    parts.log("error", "watcher failed", { topic: event.topic, id: event.id, error });
-  }
-
   function pump(): void {
     // The handler may pause or unsubscribe.
     while (!watch.isPaused && !watch.isStopping) {
       const event = queue.shift();
       if (event === undefined) return;
+      const failed = (error: unknown): void => parts.log("error", "watcher failed", { topic: event.topic, id: event.id, error });
       try {
         const result = handle(event);
-        if (result instanceof Promise) result.catch((error: unknown) => failed(event, error));
+        if (result instanceof Promise) result.catch(failed);
       } catch (error) {
-        failed(event, error);
+        failed(error);
       }
     }
   }
