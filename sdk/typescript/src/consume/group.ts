@@ -82,6 +82,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   const life = createLife();
   /** Resolves when no more deliveries will be started. */
   let stopped: Promise<void> | undefined;
+  let leave = (): void => undefined;
 
   const autoExtend = options.autoExtend ?? { upToMs: EXTEND_UP_TO };
   const held = createHeld(clock, link, {
@@ -202,8 +203,12 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       if (isLive && link.has("return")) settle(lease, { op: "RETURN" });
       else held.delete(lease);
     }
-    // A handler may wait for this.
-    stopped = runner.running > 0 ? Promise.resolve() : life.closed.then(() => undefined);
+    // A handler may wait for this; and without a connection the hub cannot be told.
+    const isOver = new Promise<void>((resolve) => {
+      leave = resolve;
+      void life.closed.then(() => resolve());
+    });
+    stopped = runner.running > 0 || !isLive ? Promise.resolve() : isOver;
     checkDrained();
     // Unless that was all, no more events are wanted until it is.
     registry.update(subscription);
@@ -327,6 +332,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       // An attempt that failed is not the loss that the grace is counted from.
       if (isLive) held.orphan();
       isLive = false;
+      leave();
       // There is nothing left to unsubscribe.
       if (isDrained) end(undefined);
       else checkDrained();

@@ -600,3 +600,20 @@ test("an outcome that the hub refuses is logged", async () => {
   );
   await hub.close({ timeoutMs: 0 });
 });
+
+test("unsubscribe does not wait for a hub that is away", async () => {
+  for (const isCutBefore of [true, false]) {
+    const { hub, socket, subscription, platform } = await consuming(() => undefined);
+    deliver(socket, 1);
+    await socket.next("ACK");
+    if (isCutBefore) socket.cut();
+    const unsubscribed = subscription.unsubscribe();
+    if (!isCutBefore) {
+      assert.equal(await stateOf(unsubscribed), "pending", "the ack is not confirmed yet");
+      socket.cut();
+    }
+    assert.equal(await stateOf(unsubscribed), "resolved");
+    await platform.pass(0);
+    await hub.close({ timeoutMs: 0 });
+  }
+});
