@@ -8,6 +8,8 @@ import type { Outcome } from "./settlement.ts";
 
 const IDS_PER_FRAME = 200;
 const RETRY = 200;
+/** 12 hours, the hub's limit. */
+const LONGEST_DELAY = 43_200_000;
 
 /** Sends outcomes until the hub has confirmed them. */
 export interface Settler {
@@ -36,6 +38,11 @@ interface Frame {
   /** The hub may count another attempt: then none is named. */
   readonly isAdopted: boolean;
   readonly leases: Lease[];
+}
+
+/** The hub takes whole milliseconds. Of a number that is none it gets nothing, and takes its own delay. */
+function delayOf(ms: number | undefined): number | undefined {
+  return ms === undefined || Number.isNaN(ms) ? undefined : Math.min(Math.max(Math.ceil(ms), 0), LONGEST_DELAY);
 }
 
 export function createSettler(
@@ -102,7 +109,7 @@ export function createSettler(
     function requestOf(outcome: Outcome, ids: readonly string[]): object {
       const common = { op: outcome.op, ...name, ...(frame.isAdopted ? {} : { attempt }) };
       if (outcome.op === "ACK") return { ...common, ids };
-      const delay = outcome.delayMs === undefined ? {} : { delay_ms: outcome.delayMs };
+      const delay = { delay_ms: delayOf(outcome.delayMs) };
       if (outcome.op === "NACK") return { ...common, ...delay, id: ids[0], reason: outcome.reason };
       // A hub that cannot take an event back without a failure gets it back as failed.
       return link.has("return") ? { ...common, ...delay, ids } : { ...common, ...delay, op: "NACK", id: ids[0] };

@@ -617,3 +617,25 @@ test("unsubscribe does not wait for a hub that is away", async () => {
     await hub.close({ timeoutMs: 0 });
   }
 });
+
+test("delays are whole milliseconds that the hub takes", async () => {
+  const delays = [12.5, -5, NaN, Infinity, 0];
+  const { hub, socket } = await consuming(({ seq }) => {
+    const delayMs = delays[seq - 1];
+    return delayMs === undefined ? new Return({ delayMs: 0.1 }) : new Retry({ delayMs });
+  });
+  confirm(socket);
+  for (let n = 1; n <= delays.length + 1; n++) deliver(socket, n);
+  await settle();
+  const sent = socket.received.filter(({ op }) => op === "NACK" || op === "RETURN").map(({ op, delay_ms }) => [op, delay_ms]);
+  assert.deepEqual(sent, [["NACK", 13], ["NACK", 0], ["NACK", undefined], ["NACK", 43_200_000], ["NACK", 0], ["RETURN", 1]]);
+  await hub.close();
+});
+
+test("however many handlers may run, a member asks for what the hub allows", async () => {
+  for (const concurrency of [50_000, Infinity]) {
+    const { hub, request } = await consuming(() => undefined, { concurrency });
+    assert.equal((request["opts"] as { maxInFlight: number }).maxInFlight, 100_000);
+    await hub.close({ timeoutMs: 0 });
+  }
+});
