@@ -1,4 +1,5 @@
-//! The TypeScript SDK: types, lint, its bundles and their size, and its tests: with a hub in memory, and with a real one under Node and in Chromium.
+//! The TypeScript SDK: types, lint, its bundles and their size, and its tests: with a hub in memory, and with a real one under Node, Deno and
+//! Bun and in Chromium.
 
 use std::process::{Command, ExitCode};
 
@@ -15,7 +16,7 @@ pub const USAGE: &str = "\
 usage: cargo xtask sdk
 
 Checks the TypeScript SDK as `cargo xtask test` does: types, lint, the bundles and their size, its tests, and its tests with
-a hub that this builds, kills and starts again, under Node and in a real Chromium.";
+a hub that this builds, kills and starts again, under Node, Deno and Bun and in a real Chromium.";
 
 /// Where it is.
 const SDK: Project = Project { home: "sdk/typescript" };

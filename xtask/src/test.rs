@@ -27,7 +27,7 @@ usage: cargo xtask test [--quick | --full]
 
 Runs every check: format, layering, clippy (also of the fuzz targets), cargo-deny, tests (with a MongoDB and a
 PostgreSQL of their own), doctests, docs, the example, a client that is not ours (under Node), the dashboard (its sources,
-and in a real Chromium), the TypeScript SDK (with a hub in memory and a real one, under Node and in Chromium), the simulator.
+and in a real Chromium), the TypeScript SDK (with a hub in memory and a real one, under Node, Deno and Bun and in Chromium), the simulator.
 A check that fails does not stop the others. The last line says how many checks and tests passed and failed; the exit code
 is zero only if none failed.
 
@@ -40,7 +40,7 @@ is zero only if none failed.
 
 Builds go to CARGO_TARGET_DIR, or to a cache outside the clone: $EVENT_HUB_CACHE, or $XDG_CACHE_HOME/event-hub, or
 ~/.cache/event-hub. MongoDB, PostgreSQL and Chromium are the machine's own, or are gotten into that cache (130 MB, 23 MB and
-125 MB, once), and so are the databases' drivers for Python and Node; the packages of the dashboard and the SDK go to their node_modules. Tests run under cargo-nextest if it is installed.";
+125 MB, once), and so are the databases' drivers for Python and Node; the packages of the dashboard and the SDK, Deno and Bun among them, go to their node_modules. Tests run under cargo-nextest if it is installed.";
 
 /// Random power losses of the embedded store, and as many rounds of a failing disk, with `--full`.
 const POWER_ROUNDS: u64 = 10_000;

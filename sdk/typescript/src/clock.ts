@@ -35,7 +35,7 @@ export function createClock(platform: Platform, onJump: () => void): Clock {
   const now = (): number => {
     const steady = platform.steady();
     const seen = platform.wall() - steady - drift;
-    if (seen > JUMP || seen < -JUMP) {
+    if (Math.abs(seen) > JUMP) {
       drift += seen;
       if (seen > 0) {
         ahead += seen;

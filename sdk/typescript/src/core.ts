@@ -45,9 +45,10 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   /** Those who wait for the first connection, or for the next one. */
   const connecting: { resolve: () => void; reject: (error: unknown) => void }[] = [];
   let state: HubState = { is: "idle" };
-  let closing: Promise<void> | undefined;
+  let isClosing = false;
   let isDrained: (() => void) | undefined;
-  let isClosed: (() => void) | undefined;
+  let isClosed = (): void => undefined;
+  const closed = new Promise<void>((resolve) => (isClosed = resolve));
 
   const closedError = (): HubError =>
     new HubError("closed", "the client is closed; make another one", { cause: "error" in state ? state.error : undefined });
@@ -77,7 +78,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
 
   const link = createLink(platform, clock, linkOptions, {
     state(next) {
-      if (closing === undefined || next.is === "closed") tell(next);
+      if (!isClosing || next.is === "closed") tell(next);
       if (next.is !== "ready") return;
       for (const { resolve } of connecting.splice(0)) resolve();
     },
@@ -113,7 +114,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
       for (const subscriber of registry.all()) subscriber.end(error);
       for (const { reject } of connecting.splice(0)) reject(why);
       clock.stop();
-      isClosed?.();
+      isClosed();
     },
     log: (message, error) => log("warn", message, { error }),
   });
@@ -123,37 +124,48 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   let early = 0;
   const registry = createRegistry(clock, link, checkDrained);
 
-  const parts: GroupParts = { platform, clock, link, registry, publish, log, metric };
+  const parts: GroupParts = { platform, clock, link, registry, checkFree, begin, publish, log, metric };
 
   function isOver(): boolean {
-    return closing !== undefined || link.state.is === "closed";
+    return isClosing || link.state.is === "closed";
   }
 
   function publish(topic: string, payload: unknown, opts: PublishOptions): Promise<Receipt> {
     // Handlers that run may publish until they end, also while the client closes.
-    if (closing === undefined ? isOver() : isDrained === undefined) return Promise.reject(closedError());
+    if (isClosing ? isDrained === undefined : isOver()) return Promise.reject(closedError());
     if (check === undefined) return send(topic, payload, opts);
     // What the validator throws rejects the promise.
-    return new Promise((resolve) => resolve(send(topic, payload, opts, check(topic, payload))));
+    return new Promise((resolve) => {
+      const checked = check(topic, payload);
+      // Nobody asks for its verdict if the payload is refused for another reason.
+      if (checked instanceof Promise) checked.catch(() => undefined);
+      resolve(send(topic, payload, opts, checked));
+    });
   }
 
   function send(topic: string, payload: unknown, opts: PublishOptions, checked?: unknown): Promise<Receipt> {
-    if (link.state.is === "idle") link.feed({ on: "start" });
+    // Counted before: an attempt that fails at once must not find that nothing is to do.
+    early++;
+    link.feed({ on: "start" });
+    early--;
     if (publisher !== undefined && early === 0) return publisher.publish(topic, payload, opts, checked);
+    const { signal } = opts;
     try {
-      // The caller may change the payload meanwhile.
+      // The caller may change both meanwhile.
       payload = JSON.parse(JSON.stringify(payload));
+      opts = { ...(JSON.parse(JSON.stringify(opts)) as PublishOptions), signal: signal as AbortSignal };
     } catch {
       // What JSON does not have, the publisher refuses.
     }
-    if (checked instanceof Promise) checked.catch(() => undefined);
     early++;
-    return load().then(
+    const published = load().then(
       ({ createPublisher }) => {
         early--;
         if (link.state.is === "closed") throw link.state.error ?? closedError();
         publisher ??= createPublisher(platform, clock, link, { ...publisherOptions, metric, onEmpty: checkDrained });
-        return publisher.publish(topic, payload, opts, checked);
+        const receipt = publisher.publish(topic, payload, opts, checked);
+        checkDrained();
+        return receipt;
       },
       (error) => {
         early--;
@@ -161,6 +173,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
         throw error;
       },
     );
+    return orAborted(signal, published);
   }
 
   function load(): Promise<typeof Deferred> {
@@ -187,17 +200,6 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     return early > 0 || registry.size > 0 || (publisher !== undefined && publisher.pending > 0);
   }
 
-  async function join(topic: string, group: string, signal: AbortSignal | undefined, create: () => Subscriber): Promise<Subscriber> {
-    // One that was unsubscribed may still have handlers that run. (Nothing is awaited between the check and the join.)
-    const before = registry.get(topic, group);
-    if (before?.isStopping === true) await before.closed;
-    signal?.throwIfAborted();
-    checkFree(topic, group);
-    const subscriber = create();
-    begin(subscriber);
-    return subscriber;
-  }
-
   function checkFree(topic: string, group: string | undefined): void {
     if (isOver()) throw closedError();
     if (registry.get(topic, group) === undefined) return;
@@ -205,6 +207,8 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   }
 
   function begin(subscriber: Subscriber): void {
+    // Options that JSON does not have are refused here, and not on a connection.
+    subscriber.request();
     registry.add(subscriber);
     link.feed({ on: "start" });
   }
@@ -213,23 +217,21 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     if (!hasWork()) isDrained?.();
   }
 
-  async function close(timeoutMs = CLOSE_TIMEOUT): Promise<void> {
+  async function close(timeoutMs: number): Promise<void> {
     const until = clock.now() + timeoutMs;
     const drained = new Promise<void>((resolve) => {
       isDrained = resolve;
-      if (timeoutMs <= 0) resolve();
-      else clock.alarm(resolve).set(until);
+      if (timeoutMs > 0) clock.alarm(resolve).set(until);
+      else resolve();
     });
-    const over = new Promise<void>((resolve) => (isClosed = resolve));
     tell({ is: "closing", until });
     for (const subscriber of registry.all()) subscriber.close();
     checkDrained();
-    await Promise.race([drained, over]);
+    await Promise.race([drained, closed]);
     isDrained = undefined;
     for (const subscriber of registry.all()) subscriber.abandon();
     publisher?.end(closedError());
     link.feed({ on: "close" });
-    await over;
   }
 
   return {
@@ -244,29 +246,22 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
       signal?.throwIfAborted();
       if (isOver()) throw closedError();
       if (link.state.is === "ready") return;
-      let abort = (): void => undefined;
-      await new Promise<void>((resolve, reject) => {
+      const connected = new Promise<void>((resolve, reject) => {
         connecting.push({ resolve, reject });
-        abort = () => reject(signal?.reason as Error);
-        signal?.addEventListener("abort", abort);
         link.feed({ on: "start" });
         // As long as there is a network.
         load().catch(() => undefined);
-      }).finally(() => signal?.removeEventListener("abort", abort));
+      });
+      await orAborted(signal, connected);
     },
     publish: (topic, payload, opts) => (isOver() ? Promise.reject(closedError()) : publish(topic, payload, opts)),
-    async subscribe(topic, group, handle, opts) {
-      const { createHandled } = await load();
-      const subscription = await join(topic, group, opts.signal, () => createHandled(parts, topic, group, opts, check, handle));
-      await subscription.opened;
-      return subscription;
+    subscribe(topic, group, handle, opts) {
+      return orAborted(opts.signal, load().then(({ subscribe }) => subscribe(parts, topic, group, opts, check, handle)));
     },
     consume(topic, group, opts) {
       let iterator: Promise<ReturnType<typeof Deferred.createIterator>> | undefined;
       const call = async (method: "next" | "return"): Promise<IteratorResult<Delivery, undefined>> => {
-        iterator ??= load().then(({ createIterator }) =>
-          createIterator(parts, topic, group, opts, check, (create) => join(topic, group, opts.signal, create)),
-        );
+        iterator ??= load().then(({ createIterator }) => createIterator(parts, topic, group, opts, check));
         return (await iterator)[method]();
       };
       return {
@@ -300,9 +295,23 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
       return watcher;
     },
     find: registry.get,
-    close(timeoutMs) {
-      if (link.state.is === "closed") return Promise.resolve();
-      return (closing ??= close(timeoutMs));
+    close(timeoutMs = CLOSE_TIMEOUT) {
+      if (!isOver()) {
+        // What it calls may call this.
+        isClosing = true;
+        void close(timeoutMs);
+      }
+      return closed;
     },
   };
+}
+
+/** What a promise gives, unless the signal is aborted before. */
+function orAborted<Value>(signal: AbortSignal | undefined, work: Promise<Value>): Promise<Value> {
+  if (signal === undefined) return work;
+  return new Promise<Value>((resolve, reject) => {
+    const abort = (): void => reject(signal.reason as Error);
+    signal.addEventListener("abort", abort);
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
 }

@@ -173,27 +173,31 @@ export function createLink(platform: Platform, clock: Clock, options: LinkOption
     whyClosing = undefined;
     const lost = (code: number, why: string): void => {
       if (socket !== opened) return;
-      const error = whyClosing ?? new HubError("connect_failed", `${url}: ${why}`);
       if (code === TOO_LARGE && answers.size > 0) events.tooLarge();
-      feed({ on: "lost", error, code, flooded });
+      fail(`${url}: ${why}`, code);
     };
     try {
       socket = opened = platform.openSocket(url);
+      opened.addEventListener("open", () => {
+        if (socket === opened) feed({ on: "opened" });
+      });
+      opened.addEventListener("message", ({ data }) => {
+        if (socket === opened && typeof data === "string") hear(data);
+      });
+      opened.addEventListener("error", (event) => {
+        lost(ABNORMAL, "message" in event && event.message !== "" ? String(event.message) : "the connection failed");
+      });
+      opened.addEventListener("close", ({ code, reason }) => lost(code, `closed with ${code} ${reason}`));
     } catch (cause) {
-      // For instance an address that is none.
-      const error = new HubError("connect_failed", `${url}: ${String(cause)}`, { cause });
-      return feed({ on: "lost", error, code: ABNORMAL, flooded });
+      // For instance an address that is none, or something that is no socket.
+      socket = undefined;
+      fail(`${url}: ${String(cause)}`, ABNORMAL, cause);
     }
-    opened.addEventListener("open", () => {
-      if (socket === opened) feed({ on: "opened" });
-    });
-    opened.addEventListener("message", ({ data }) => {
-      if (socket === opened && typeof data === "string") hear(data);
-    });
-    opened.addEventListener("error", (event) => {
-      lost(ABNORMAL, "message" in event && event.message !== "" ? String(event.message) : "the connection failed");
-    });
-    opened.addEventListener("close", ({ code, reason }) => lost(code, `closed with ${code} ${reason}`));
+  }
+
+  /** The connection is lost, or could not be made. */
+  function fail(why: string, code: number, cause?: unknown): void {
+    feed({ on: "lost", error: whyClosing ?? new HubError("connect_failed", why, { cause }), code, flooded });
   }
 
   function drop(): void {
@@ -223,7 +227,8 @@ export function createLink(platform: Platform, clock: Clock, options: LinkOption
     heard = { at: clock.now(), frames: heard.frames + 1 };
     let frame: Incoming;
     try {
-      frame = JSON.parse(data) as Incoming;
+      // Whatever is no object has no op.
+      frame = (JSON.parse(data) ?? {}) as Incoming;
     } catch (error) {
       return events.log("a frame that is not JSON was ignored", error);
     }
@@ -268,10 +273,9 @@ export function createLink(platform: Platform, clock: Clock, options: LinkOption
     try {
       used?.send(`{"corr":"${corr}",${fields}}`);
     } catch (cause) {
-      const error = new HubError("connect_failed", `cannot send: ${String(cause)}`, { cause });
       // The caller is not done yet.
       platform.defer(() => {
-        if (socket === used) feed({ on: "lost", error, code: ABNORMAL, flooded });
+        if (socket === used) fail(`cannot send: ${String(cause)}`, ABNORMAL, cause);
       });
     }
   }

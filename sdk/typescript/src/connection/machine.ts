@@ -80,10 +80,10 @@ export function step(state: ConnectionState, input: ConnectionInput, world: Surr
       { do: "fetch", fetch: fetch + 1, refused },
     );
 
-  /** Goes on after a pause: this one, or a random part of one that doubles with every failure. */
-  const wait = (error: HubError, pause?: number): Step => {
+  /** Goes on after a pause: this one at least, and a random part of one that doubles with every failure. */
+  const wait = (error: HubError, pause = 0): Step => {
     const most = Math.min(first * 2 ** Math.min(tries, 30), longest);
-    const until = now + (pause ?? Math.max(most * random, Math.min(LEAST_WAIT, longest)));
+    const until = now + Math.max(pause, most * random, Math.min(LEAST_WAIT, longest));
     return to({ is: "waiting", until, tries: tries + 1, began, fetch, error }, CANCEL, DROP, { do: "failed", error });
   };
   const timedOut = (what: string, ms: number, code = "connect_failed"): Step =>

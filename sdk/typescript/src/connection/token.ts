@@ -13,20 +13,22 @@ export type TokenSource = string | undefined | ((request: TokenRequest) => strin
 
 /**
  * How long a token is still good, in milliseconds. A clock that is behind would say too much, so it is at most the time from
- * when the token was issued to its end.
+ * when the token was issued to its end. By a clock that is ahead, a token that the hub has just accepted has ended: then it is that time.
  */
 export function lifetimeOf(token: string | undefined, exp: number | undefined, wall: number): number {
   if (exp === undefined) return Infinity;
   const left = exp * 1000 - wall;
   const issued = issuedAt(token);
-  return issued === undefined ? left : Math.min(left, (exp - issued) * 1000);
+  const whole = issued === undefined ? left : (exp - issued) * 1000;
+  return left > 0 ? Math.min(left, whole) : whole;
 }
 
 /** `iat` of a token whose claims can be read. */
 function issuedAt(token: string | undefined): number | undefined {
   try {
-    const claims: unknown = JSON.parse(atob((token ?? "").split(".")[1]?.replace(/-/g, "+").replace(/_/g, "/") ?? ""));
-    if (typeof claims === "object" && claims !== null && "iat" in claims && typeof claims.iat === "number") return claims.iat;
+    const claims = atob((token ?? "").split(".")[1]?.replace(/-/g, "+").replace(/_/g, "/") ?? "");
+    const { iat } = JSON.parse(claims) as { iat?: unknown };
+    if (typeof iat === "number") return iat;
   } catch {
     // Not a JWT. That is for the hub to say.
   }

@@ -27,6 +27,10 @@ export interface GroupParts {
   readonly clock: Clock;
   readonly link: Link;
   readonly registry: Registry;
+  /** Throws if there is a subscription of this name, or the client is over. */
+  readonly checkFree: (topic: string, group: string) => void;
+  /** Adds a subscription, and connects. */
+  readonly begin: (subscriber: Subscriber) => void;
   readonly publish: (topic: string, payload: unknown, options: PublishOptions) => Promise<Receipt>;
   /** Logs what no promise and no callback tells the program. */
   readonly log: (level: "debug" | "warn" | "error", message: string, fields: Readonly<Record<string, unknown>>) => void;
@@ -78,12 +82,16 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   const life = createLife();
   /** Resolves when no more deliveries will be started. */
   let stopped: Promise<void> | undefined;
+  let leave = (): void => undefined;
 
   const autoExtend = options.autoExtend ?? { upToMs: EXTEND_UP_TO };
   const held = createHeld(clock, link, {
     name,
     upToMs: autoExtend === false ? 0 : autoExtend.upToMs,
     isLive: () => isLive,
+    giveBack(lease) {
+      if (link.has("return")) settle(lease, { op: "RETURN" });
+    },
     dropped: checkDrained,
   });
   const settler = createSettler(platform, clock, link, name, {
@@ -93,6 +101,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       lease.onSettled?.(!isUnknown);
       checkDrained();
     },
+    refused: (error, ids) => parts.log("warn", "outcome refused", { ...name, ids, error }),
   });
   const runner = createRunner(
     spec.concurrency,
@@ -170,10 +179,12 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   }
 
   function conclude(lease: Lease, outcome: Outcome): void {
+    if (lease.stage !== "running") return;
     spec.concluded?.(lease);
     const isHeld = held.leases.get(lease.event.id) === lease;
     if (isEnded || !isHeld || (lease.lost !== undefined && outcome.op !== "ACK")) {
       held.delete(lease);
+      lease.stage = "settling";
       lease.onSettled?.(false);
     } else {
       settle(lease, outcome);
@@ -192,8 +203,12 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       if (isLive && link.has("return")) settle(lease, { op: "RETURN" });
       else held.delete(lease);
     }
-    // A handler may wait for this.
-    stopped = runner.running > 0 ? Promise.resolve() : life.closed.then(() => undefined);
+    // A handler may wait for this; and without a connection the hub cannot be told.
+    const isOver = new Promise<void>((resolve) => {
+      leave = resolve;
+      void life.closed.then(() => resolve());
+    });
+    stopped = runner.running > 0 || !isLive ? Promise.resolve() : isOver;
     checkDrained();
     // Unless that was all, no more events are wanted until it is.
     registry.update(subscription);
@@ -221,6 +236,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       if (lease.stage === "settling") lease.onSettled?.(false);
     }
     held.end();
+    settler.end();
     life.refused(why);
     if (error !== undefined) parts.log("error", "subscription ended", { ...name, error });
     spec.ended?.(error);
@@ -281,12 +297,12 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     },
     publish: parts.publish,
     async modAck(ids, ms) {
-      const left = ids.map((id) => {
+      const leases = ids.map((id) => {
         const lease = held.leases.get(id);
         if (lease === undefined) throw new HubError("unknown_id", `event ${id} is not held by this subscription`, { id });
-        return held.extend(lease, ms);
+        return lease;
       });
-      return Math.min(...(await Promise.all(left)));
+      return Math.min(...(await Promise.all(leases.map((lease) => held.extend(lease, ms)))));
     },
 
     request() {
@@ -316,6 +332,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       // An attempt that failed is not the loss that the grace is counted from.
       if (isLive) held.orphan();
       isLive = false;
+      leave();
       // There is nothing left to unsubscribe.
       if (isDrained) end(undefined);
       else checkDrained();

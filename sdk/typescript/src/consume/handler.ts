@@ -10,6 +10,8 @@ import type { Context, SubscribeOptions } from "./types.ts";
 const CONCURRENCY = 16;
 /** So that the next deliveries are here when handlers end, and other members of the group still get theirs. */
 const IN_FLIGHT_PER_HANDLER = 4;
+/** The hub's limit. */
+const MOST_IN_FLIGHT = 100_000;
 
 /** A subscription whose deliveries are handled by a function. */
 export function createHandled(
@@ -29,8 +31,9 @@ export function createHandled(
       // A handler that stops because it was told to has not failed.
       const wasTold = hasThrown && lease.controller?.signal.aborted === true && !(value instanceof Retry);
       if (wasTold) return own.conclude(lease, { op: "RETURN" });
-      parts.metric?.(outcome.op === "ACK" ? "handled" : "failed", 1);
+      if (outcome.op === "ACK") parts.metric?.("handled", 1);
       if (outcome.op === "NACK") {
+        parts.metric?.("failed", 1);
         const { id } = lease.event;
         // A Retry is meant.
         const level = value instanceof Retry ? "debug" : "warn";
@@ -58,7 +61,7 @@ export function createHandled(
     group,
     options,
     concurrency,
-    maxInFlight: options.maxInFlight ?? concurrency * IN_FLIGHT_PER_HANDLER,
+    maxInFlight: options.maxInFlight ?? Math.min(concurrency * IN_FLIGHT_PER_HANDLER, MOST_IN_FLIGHT),
     wants: () => true,
     work,
   });

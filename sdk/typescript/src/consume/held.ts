@@ -41,6 +41,8 @@ export interface HeldOptions {
   readonly upToMs: number;
   /** Asked when extending makes sense. */
   isLive(): boolean;
+  /** Gives back what waits, without a failure. */
+  giveBack(lease: Lease): void;
   /** A lease has been lost that had not been started, or was settled and cannot be confirmed any more. */
   dropped(): void;
 }
@@ -80,6 +82,8 @@ export function createHeld(clock: Clock, link: Link, options: HeldOptions): Held
   function extendAll(): void {
     const now = clock.now();
     const due: Lease[] = [];
+    /** Nothing has begun with these, and their time is nearly up: that would count as a failure. */
+    const waiting: Lease[] = [];
     let next = Infinity;
     const extension = link.isHidden ? Math.max(timeToAck, HIDDEN_EXTENSION) : timeToAck;
     for (const lease of leases.values()) {
@@ -88,11 +92,21 @@ export function createHeld(clock: Clock, link: Link, options: HeldOptions): Held
         giveUp(lease, "the time to settle the event is up");
         continue;
       }
-      const mayExtend = now - lease.since < options.upToMs;
-      if (mayExtend && lease.deadline - now <= (extension * 2) / 3) due.push(lease);
-      next = Math.min(next, mayExtend ? now + timeToAck / 3 : lease.deadline, lease.deadline);
+      const left = lease.deadline - now;
+      if (now - lease.since < options.upToMs) {
+        if (left <= (extension * 2) / 3) due.push(lease);
+        next = Math.min(next, now + timeToAck / 3, lease.deadline);
+      } else if (lease.stage === "queued" && left <= timeToAck / 3) {
+        waiting.push(lease);
+        next = Math.min(next, lease.deadline);
+      } else {
+        next = Math.min(next, lease.stage === "queued" ? lease.deadline - timeToAck / 3 : lease.deadline);
+      }
     }
-    if (due.length > 0 && options.isLive()) modack(due, extension);
+    if (options.isLive()) {
+      if (due.length > 0) modack(due, extension);
+      for (const lease of waiting) options.giveBack(lease);
+    }
     // A deadline that was just put off is not known yet.
     if (next < Infinity) sweep.set(Math.max(next, now + Math.min(timeToAck / 10, 1_000)));
     options.dropped();
@@ -147,6 +161,7 @@ export function createHeld(clock: Clock, link: Link, options: HeldOptions): Held
     async extend(lease, ms) {
       for (;;) {
         if (isLost(lease)) throw lease.lost;
+        if (leases.get(lease.event.id) !== lease) throw leaseLost("the event was settled");
         if (options.isLive() && link.canSend(0, true)) {
           const left = await ask([lease], ms);
           if (isLost(lease)) throw lease.lost;

@@ -3,6 +3,7 @@ import type { EventRecord } from "../types.ts";
 import { type Check, checkEvent } from "../validate.ts";
 import { createDelivery } from "./delivery.ts";
 import { createGroup, type GroupParts, type GroupSubscription } from "./group.ts";
+import { join } from "./join.ts";
 import type { Lease } from "./lease.ts";
 import { outcomeOf } from "./settlement.ts";
 import type { Delivery, GroupOptions } from "./types.ts";
@@ -21,10 +22,11 @@ export function createIterator(
   group: string,
   options: GroupOptions,
   check: Check | undefined,
-  begin: (create: () => GroupSubscription) => Promise<unknown>,
 ): Required<Pick<AsyncIterator<Delivery, undefined>, "next" | "return">> {
   const done = { done: true, value: undefined } as const;
   const pulls: Pull[] = [];
+  /** Have an event that its validator has not accepted yet. */
+  const checking = new Set<Pull>();
   const unsettled = new Set<Lease>();
   let subscription: GroupSubscription | undefined;
   let isStarted = false;
@@ -34,11 +36,13 @@ export function createIterator(
   function finish(error: HubError | undefined): void {
     isOver = true;
     options.signal?.removeEventListener("abort", onAbort);
+    const waiting = [...checking, ...pulls.splice(0)];
+    checking.clear();
     // The first who asks is told; or the next one, if nobody does.
-    const first = error === undefined ? undefined : pulls.shift();
+    const first = error === undefined ? undefined : waiting.shift();
     if (first === undefined) failure ??= error;
     else first.reject(error);
-    for (const pull of pulls.splice(0)) pull.resolve(done);
+    for (const pull of waiting) pull.resolve(done);
   }
 
   /** Until there is a subscription, which unsubscribes by itself. */
@@ -47,10 +51,15 @@ export function createIterator(
   function work(lease: Lease, own: GroupSubscription): void {
     const pull = pulls.shift();
     const refuse = (error: unknown): void => {
-      if (pull !== undefined) pulls.unshift(pull);
+      if (pull !== undefined && checking.delete(pull)) pulls.unshift(pull);
       own.conclude(lease, outcomeOf(error, true));
     };
-    const hand = (event: EventRecord): void => pull?.resolve({ done: false, value: createDelivery(lease, event, own) });
+    const hand = (event: EventRecord): void => {
+      // The loop has ended meanwhile.
+      if (pull === undefined || !checking.delete(pull)) return own.conclude(lease, { op: "RETURN" });
+      pull.resolve({ done: false, value: createDelivery(lease, event, own) });
+    };
+    if (pull !== undefined) checking.add(pull);
     unsettled.add(lease);
     try {
       const event = checkEvent(check, lease.event);
@@ -93,7 +102,7 @@ export function createIterator(
         if (isStarted) return;
         isStarted = true;
         options.signal?.addEventListener("abort", onAbort, { once: true });
-        begin(start).catch((error: HubError) => finish(isOver ? undefined : error));
+        join(parts, topic, group, options.signal, start).catch((error: HubError) => finish(isOver ? undefined : error));
       });
     },
     /** What was handed out and is not settled goes back, and has not failed. */

@@ -1,5 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Link } from "../connection/link.ts";
+import type { HubError } from "../errors.ts";
 import { fieldsOf, refusalOf } from "../frames.ts";
 import type { Platform } from "../platform.ts";
 import type { Lease } from "./lease.ts";
@@ -7,6 +8,8 @@ import type { Outcome } from "./settlement.ts";
 
 const IDS_PER_FRAME = 200;
 const RETRY = 200;
+/** 12 hours, the hub's limit. */
+const LONGEST_DELAY = 43_200_000;
 
 /** Sends outcomes until the hub has confirmed them. */
 export interface Settler {
@@ -15,6 +18,8 @@ export interface Settler {
   flush(): void;
   /** When the hub has accepted the subscription anew: forgets what is on its way, and sends these instead. */
   restart(leases: Iterable<Lease>): void;
+  /** It is over: nothing is sent again. */
+  end(): void;
 }
 
 export interface SettlerEvents {
@@ -22,6 +27,8 @@ export interface SettlerEvents {
   isLive(): boolean;
   /** The hub has said what came of the outcome: nothing is left to do. `isUnknown`: the event was not held here any more. */
   confirmed(lease: Lease, isUnknown: boolean): void;
+  /** The hub does not take such an outcome, for instance a delay over its limit. */
+  refused(error: HubError, ids: readonly string[]): void;
 }
 
 /** What goes in one frame: the same op, attempt and delay. */
@@ -31,6 +38,11 @@ interface Frame {
   /** The hub may count another attempt: then none is named. */
   readonly isAdopted: boolean;
   readonly leases: Lease[];
+}
+
+/** The hub takes whole milliseconds. Of a number that is none it gets nothing, and takes its own delay. */
+function delayOf(ms: number | undefined): number | undefined {
+  return ms === undefined || Number.isNaN(ms) ? undefined : Math.min(Math.max(Math.ceil(ms), 0), LONGEST_DELAY);
 }
 
 export function createSettler(
@@ -86,6 +98,7 @@ export function createSettler(
         unsent.push(...leases);
         return retry.set(clock.now() + (error.retryAfterMs ?? RETRY));
       }
+      if (error !== undefined && error.code !== "unknown_id") events.refused(error, ids);
       const unknown = error === undefined ? new Set(answer.unknown) : new Set(ids);
       for (const lease of leases) {
         // Delivered once more in between: then the outcome was sent again for that delivery.
@@ -96,7 +109,7 @@ export function createSettler(
     function requestOf(outcome: Outcome, ids: readonly string[]): object {
       const common = { op: outcome.op, ...name, ...(frame.isAdopted ? {} : { attempt }) };
       if (outcome.op === "ACK") return { ...common, ids };
-      const delay = outcome.delayMs === undefined ? {} : { delay_ms: outcome.delayMs };
+      const delay = { delay_ms: delayOf(outcome.delayMs) };
       if (outcome.op === "NACK") return { ...common, ...delay, id: ids[0], reason: outcome.reason };
       // A hub that cannot take an event back without a failure gets it back as failed.
       return link.has("return") ? { ...common, ...delay, ids } : { ...common, ...delay, op: "NACK", id: ids[0] };
@@ -122,5 +135,6 @@ export function createSettler(
     restart(leases) {
       unsent = [...leases];
     },
+    end: () => clock.remove(retry),
   };
 }

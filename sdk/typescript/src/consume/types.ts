@@ -91,7 +91,7 @@ export interface GroupOptions extends Place {
   ackTimeoutMs?: number;
   /**
    * Events that wait or run here get more time before theirs is up, again and again until `upToMs` after they came; 10 minutes.
-   * `false`: never.
+   * `false`: never. Then, those that still wait go back without a failure.
    */
   autoExtend?: { upToMs: number } | false;
   /** Unsubscribes. */

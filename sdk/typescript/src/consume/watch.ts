@@ -30,6 +30,8 @@ export function createWatch(
   /** A place in the log is one of one topic. */
   const isWide = topic.includes("*") || options.topics !== undefined;
   let lastSeq: number | undefined;
+  /** Came and were not handled: during a pause, until the hub has heard of it. */
+  const queue: EventRecord[] = [];
   let wasLive = false;
 
   const stop = (): void => end(undefined);
@@ -45,18 +47,18 @@ export function createWatch(
     life.ended(error);
   }
 
-  function failed(event: EventRecord, error: unknown): void {
-    parts.log("error", "watcher failed", { topic: event.topic, id: event.id, error });
-  }
-
-  function receive(event: EventRecord): void {
-    if (watch.isStopping) return;
-    if (!isWide) lastSeq = event.seq;
-    try {
-      const result = handle(event);
-      if (result instanceof Promise) result.catch((error: unknown) => failed(event, error));
-    } catch (error) {
-      failed(event, error);
+  function pump(): void {
+    // The handler may pause or unsubscribe.
+    while (!watch.isPaused && !watch.isStopping) {
+      const event = queue.shift();
+      if (event === undefined) return;
+      const failed = (error: unknown): void => parts.log("error", "watcher failed", { topic: event.topic, id: event.id, error });
+      try {
+        const result = handle(event);
+        if (result instanceof Promise) result.catch(failed);
+      } catch (error) {
+        failed(error);
+      }
     }
   }
 
@@ -78,6 +80,7 @@ export function createWatch(
     resume() {
       watch.isPaused = false;
       registry.update(watch);
+      pump();
     },
     unsubscribe() {
       stop();
@@ -102,9 +105,12 @@ export function createWatch(
     deliver(frame) {
       // Before the OK events are on their way to the watcher of this name that was here before.
       if (!watch.isLive) return;
-      if (frame.op === "EVENT") receive(frame.event);
-      else if (frame.op === "EVENTS") for (const { event } of frame.events) receive(event);
-      else parts.lagged({ topic: frame.of ?? topic, missed: frame.missed });
+      if (frame.op === "LAGGED") return parts.lagged({ topic: frame.of ?? topic, missed: frame.missed });
+      for (const { event } of frame.op === "EVENT" ? [frame] : frame.events) {
+        if (!isWide) lastSeq = event.seq;
+        queue.push(event);
+      }
+      pump();
     },
     end,
   };

@@ -17,6 +17,8 @@ const WINDOW_CHARS = 4 << 20;
 const FIRST_RETRY = 50;
 const LONGEST_RETRY = 5_000;
 
+const encoder = new TextEncoder();
+
 /** Sends entries, in batches if there are several, and sends them again until the hub has decided on them. */
 export interface Sender {
   add(entry: Entry): void;
@@ -232,11 +234,16 @@ export function createSender(platform: Platform, clock: Clock, link: Link): Send
     flush,
     tooLarge() {
       let largest: Batch | undefined;
-      for (const batch of onTheWay) if (batch.chars > (largest?.chars ?? 0)) largest = batch;
+      let bytes = 0;
+      for (const batch of onTheWay) {
+        // The hub counts bytes.
+        const size = batch.entries.reduce((sum, { text }) => sum + encoder.encode(text).length, 0);
+        if (size > bytes) [largest, bytes] = [batch, size];
+      }
       const [first, second] = largest?.entries ?? [];
       if (largest === undefined || first === undefined) return;
       if (second === undefined) {
-        first.settle(new HubError("too_large", `the hub does not read a frame of ${largest.chars} characters`, { id: first.id }));
+        first.settle(new HubError("too_large", `the hub does not read a frame of ${bytes} bytes`, { id: first.id }));
         return;
       }
       for (const entry of largest.entries) entry.isAlone = true;

@@ -2,7 +2,8 @@
 //
 // A comment before a block marks it: `<!-- prelude -->` is what all fragments of the page begin with, `<!-- run -->` is run, and
 // `<!-- run until printed -->` is run until it has printed what it says, and then interrupted. With `, in any order` the lines may come in another
-// order. A block that imports from "event-hub-client" stands by itself; another one is a fragment. A comment `// prints: TEXT` says what is printed.
+// order. `<!-- render -->` has components that are rendered. A block that imports from "event-hub-client" stands by itself; another one is a
+// fragment. A comment `// prints: TEXT` says what is printed.
 
 import { readFileSync } from "node:fs";
 import { HOME } from "../../tools/declarations.mjs";

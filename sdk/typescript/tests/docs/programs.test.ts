@@ -10,25 +10,13 @@ import { pathToFileURL } from "node:url";
 import { HOME } from "../../tools/declarations.mjs";
 import { Hub } from "../support/hub.ts";
 import { type Block, blocksOf, nameOf, PAGES } from "./blocks.ts";
+import { ADDRESS, isReal, sourcesIn } from "./sources.ts";
 
-const isReal = process.env["EVENT_HUB_BIN"] !== undefined;
-/** The address in the pages. */
-const ADDRESS = "ws://127.0.0.1:8090/";
 const TIMEOUT = 30_000;
-
-/** The sources behind the entries of the package. */
-function sourceOf(entry: string): string {
-  // The entry for Node opens sockets by the package `ws`; the other one by the global WebSocket, in whose place there is the hub in memory.
-  if (entry === "") return `${HOME}src/${isReal ? "node" : "index"}.ts`;
-  return `${HOME}src${entry}${entry.startsWith("/outbox/") ? "" : "/index"}.ts`;
-}
 
 function programOf({ prelude, code, mark }: Block, url: string): string {
   const isEnding = !mark.startsWith("run until printed") && prelude !== "";
-  const text = `${prelude}${code}${isEnding ? "await hub.close();\n" : ""}`;
-  return text
-    .replaceAll(/from "event-hub-client([a-z/]*)"/g, (_, entry: string) => `from ${JSON.stringify(pathToFileURL(sourceOf(entry)).href)}`)
-    .replaceAll(ADDRESS, url);
+  return sourcesIn(`${prelude}${code}${isEnding ? "await hub.close();\n" : ""}`, url);
 }
 
 interface Run {

@@ -1,33 +1,14 @@
 // Rows that a service writes with the driver `mongodb`, drained by a real hub.
 
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
-import { type TestContext, test } from "node:test";
-import { Binary, Long, MongoClient } from "mongodb";
+import { test } from "node:test";
+import { Binary, Long } from "mongodb";
 import { mongoOutbox } from "../../src/outbox/mongodb.ts";
 import { drained, eventOf } from "../support/drained.ts";
-import { Hub } from "../support/hub.ts";
+import { mongoShop, withoutMongo } from "../support/shops.ts";
 
-const server = process.env["EVENT_HUB_TEST_MONGO"];
-const skip = server === undefined ? "EVENT_HUB_TEST_MONGO is not set; `cargo xtask sdk` starts a MongoDB and sets it" : false;
-
-/** A database of the test's own, and a hub that drains its outbox. */
-async function shop(t: TestContext): Promise<{ client: MongoClient; hub: Hub }> {
-  const url = new URL(server ?? "");
-  url.pathname = `/sdk-${randomUUID()}`;
-  const client = await new MongoClient(url.href).connect();
-  t.after(async () => {
-    await client.db().dropDatabase();
-    await client.close();
-  });
-  // A transaction makes no collection that somebody else makes at the same time.
-  for (const name of ["stock", "outbox"]) await client.db().createCollection(name);
-  const hub = await Hub.start(t, `[[outbox]]\nname = "shop"\nurl = "${url.href}"\n`);
-  return { client, hub };
-}
-
-test("a change and its event are there together, or neither is", { skip }, async (t) => {
-  const { client, hub } = await shop(t);
+test("a change and its event are there together, or neither is", { skip: withoutMongo }, async (t) => {
+  const { client, hub } = await mongoShop(t);
   const outbox = mongoOutbox(client.db());
   const stock = client.db().collection<{ _id: string; remaining: number; version: number }>("stock");
   await stock.insertOne({ _id: "tea", remaining: 3, version: 0 });
@@ -56,8 +37,8 @@ test("a change and its event are there together, or neither is", { skip }, async
   );
 });
 
-test("numbers come out of the hub as exact as they went in, and people can query what BSON has", { skip }, async (t) => {
-  const { client, hub } = await shop(t);
+test("numbers come out of the hub as exact as they went in, and people can query what BSON has", { skip: withoutMongo }, async (t) => {
+  const { client, hub } = await mongoShop(t);
   const outbox = mongoOutbox(client.db(), { collection: "outbox" });
   const payloads: [payload: unknown, json: string][] = [
     [{ n: 3_000_000_000, half: 0.5, text: "ü", none: null, gone: undefined }, '{"n":3000000000,"half":0.5,"text":"ü","none":null}'],
@@ -85,8 +66,8 @@ test("numbers come out of the hub as exact as they went in, and people can query
   assert.equal(rows[2]?.payload_json, payloads[2]?.[1], "what BSON does not have is text");
 });
 
-test("a row that would be parked is not written, and the transaction goes on without it", { skip }, async (t) => {
-  const { client, hub } = await shop(t);
+test("a row that would be parked is not written, and the transaction goes on without it", { skip: withoutMongo }, async (t) => {
+  const { client, hub } = await mongoShop(t);
   const outbox = mongoOutbox(client.db());
   const id = await client.withSession((session) =>
     session.withTransaction(async () => {
@@ -98,8 +79,8 @@ test("a row that would be parked is not written, and the transaction goes on wit
   assert.equal(await client.db().collection("outbox").countDocuments(), 1);
 });
 
-test("outside of a transaction nothing is written", { skip }, async (t) => {
-  const { client } = await shop(t);
+test("outside of a transaction nothing is written", { skip: withoutMongo }, async (t) => {
+  const { client } = await mongoShop(t);
   await client.withSession(async (session) => {
     await assert.rejects(mongoOutbox(client.db()).add(session, { topic: "shop.orders", payload: 1 }), /no transaction/);
   });

@@ -1,36 +1,11 @@
 // Rows that a service writes with the driver `pg`, drained by a real hub.
 
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { randomUUID } from "node:crypto";
-import { type TestContext, test } from "node:test";
-import { promisify } from "node:util";
-import pg from "pg";
+import { test } from "node:test";
+import type pg from "pg";
 import { postgresOutbox } from "../../src/outbox/postgres.ts";
 import { drained, eventOf } from "../support/drained.ts";
-import { Hub } from "../support/hub.ts";
-
-const server = process.env["EVENT_HUB_TEST_POSTGRES"];
-const skip = server === undefined ? "EVENT_HUB_TEST_POSTGRES is not set; `cargo xtask sdk` starts a PostgreSQL and sets it" : false;
-
-/** A database of the test's own with the table, and a hub that drains it. */
-async function shop(t: TestContext): Promise<{ pool: pg.Pool; hub: Hub }> {
-  const name = `sdk_${randomUUID().replaceAll("-", "")}`;
-  const program = process.env["EVENT_HUB_BIN"];
-  assert.ok(program, "EVENT_HUB_BIN is not set; `cargo xtask sdk` does that, or set it to a built event-hub");
-  const url = new URL(server ?? "");
-  url.pathname = `/${name}`;
-  const pool = new pg.Pool({ connectionString: url.href });
-  // The database stays: the server goes when the tests have run, and until then the hub uses it.
-  t.after(() => pool.end());
-  const admin = new pg.Client({ connectionString: server });
-  await admin.connect();
-  await admin.query(`CREATE DATABASE ${name}`);
-  await admin.end();
-  await promisify(execFile)(program, ["outbox", "init", "--apply", "--db", url.href]);
-  const hub = await Hub.start(t, `[[outbox]]\nname = "shop"\nurl = "${url.href}"\n`);
-  return { pool, hub };
-}
+import { postgresShop, withoutPostgres } from "../support/shops.ts";
 
 /** Runs something in a transaction. */
 async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => Promise<T>): Promise<T> {
@@ -48,8 +23,8 @@ async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => P
   }
 }
 
-test("a change and its event are there together, or neither is", { skip }, async (t) => {
-  const { pool, hub } = await shop(t);
+test("a change and its event are there together, or neither is", { skip: withoutPostgres }, async (t) => {
+  const { pool, hub } = await postgresShop(t);
   const outbox = postgresOutbox();
   await pool.query("CREATE TABLE stock (sku text PRIMARY KEY, remaining int, version bigint DEFAULT 0)");
   await pool.query("INSERT INTO stock VALUES ('tea', 3)");
@@ -77,8 +52,8 @@ test("a change and its event are there together, or neither is", { skip }, async
   );
 });
 
-test("numbers come out of the hub as exact as they went in", { skip }, async (t) => {
-  const { pool, hub } = await shop(t);
+test("numbers come out of the hub as exact as they went in", { skip: withoutPostgres }, async (t) => {
+  const { pool, hub } = await postgresShop(t);
   const outbox = postgresOutbox({ table: "public.outbox" });
   const payloads: [payload: unknown, json: string][] = [
     [{ n: 3_000_000_000, half: 0.5, text: "ü", gone: undefined }, '{"n":3000000000,"half":0.5,"text":"ü"}'],
@@ -95,8 +70,8 @@ test("numbers come out of the hub as exact as they went in", { skip }, async (t)
   for (const [at, [, json]] of payloads.entries()) assert.ok(texts[at]?.includes(`"payload":${json}`), `${json} in ${texts[at]}`);
 });
 
-test("a pool and a client without a transaction get no row", { skip }, async (t) => {
-  const { pool } = await shop(t);
+test("a pool and a client without a transaction get no row", { skip: withoutPostgres }, async (t) => {
+  const { pool } = await postgresShop(t);
   const outbox = postgresOutbox();
   await assert.rejects(outbox.add(pool, { topic: "shop.orders", payload: 1 }), /this is a pool/);
   const client = await pool.connect();

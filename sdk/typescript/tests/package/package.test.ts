@@ -1,24 +1,20 @@
 import assert from "node:assert/strict";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { build } from "esbuild";
 import { WebSocketServer } from "ws";
 import { execute, HOME } from "../support/package.ts";
+import { Packed } from "../support/packed.ts";
 
-let scratch = "";
-let tarball = "";
+let packed: Packed;
 
 before(async () => {
-  scratch = await mkdtemp(join(tmpdir(), "event-hub-package-"));
-  await execute("node", ["tools/build.mjs"]);
-  const packed = JSON.parse(await execute("npm", ["pack", "--json", "--loglevel=silent", "--pack-destination", scratch])) as { filename: string }[];
-  tarball = join(scratch, packed[0]?.filename ?? "");
+  packed = await Packed.build();
 });
 
-after(() => rm(scratch, { recursive: true, force: true }));
+after(() => packed.remove());
 
 /** Something that answers AUTH and PUBLISH, so that a program can be seen to work. */
 async function listen(t: { after: (run: () => void) => void }): Promise<string> {
@@ -34,15 +30,6 @@ async function listen(t: { after: (run: () => void) => void }): Promise<string> 
   return `ws://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }
 
-/** A new project with the package in it, and these files. */
-async function project(name: string, files: Record<string, string>): Promise<string> {
-  const directory = await mkdtemp(join(scratch, `${name}-`));
-  for (const [file, text] of Object.entries(files)) await writeFile(join(directory, file), text);
-  const quiet = ["--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"];
-  await execute("npm", ["install", ...quiet, tarball], directory);
-  return directory;
-}
-
 const BODY = `
   const hub = new PromClient(process.env.HUB_URL, "token");
   hub.publish("orders", { id: 1 }, { id: "7f1c2a90-52c1-4b7e-8a55-0c9f3e2d1b00" }).then(async (receipt) => {
@@ -53,16 +40,16 @@ const BODY = `
 const PRINTED = "7f1c2a90-52c1-4b7e-8a55-0c9f3e2d1b00 1 true function function\n";
 
 test("publint finds nothing to complain about", async () => {
-  await execute("node", ["node_modules/publint/src/cli.js", "--strict", tarball]);
+  await execute("node", ["node_modules/publint/src/cli.js", "--strict", packed.tarball]);
 });
 
 test("the types are right for every way to import them", async () => {
   // Not for TypeScript's old way to resolve modules, which does not know the field exports: it finds no subpath.
-  await execute("node", ["node_modules/@arethetypeswrong/cli/dist/index.js", tarball, "--no-emoji", "--profile", "node16"]);
+  await execute("node", ["node_modules/@arethetypeswrong/cli/dist/index.js", packed.tarball, "--no-emoji", "--profile", "node16"]);
 });
 
 test("a fresh project of ES modules runs, and ends by itself", async (t) => {
-  const directory = await project("esm", {
+  const directory = await packed.project("esm", {
     "package.json": '{"type":"module"}',
     "main.js": `import { PromClient, HubError, Retry, Return } from "event-hub-client";${BODY}`,
   });
@@ -70,7 +57,7 @@ test("a fresh project of ES modules runs, and ends by itself", async (t) => {
 });
 
 test("a fresh project of CommonJS runs, and ends by itself", async (t) => {
-  const directory = await project("cjs", {
+  const directory = await packed.project("cjs", {
     "package.json": "{}",
     "main.js": `const { PromClient, HubError, Retry, Return } = require("event-hub-client");${BODY}`,
   });
@@ -87,7 +74,7 @@ test("a fresh project of TypeScript compiles without skipLibCheck, as both kinds
     const wrong = (): Promise<Receipt> => hub.publish("orders", { pid: 1 });
     void published.then(async ({ seq }) => { console.log(seq, typeof wrong); await hub.close(); });
   `;
-  const directory = await project("typescript", { "package.json": "{}", "main.mts": main, "main.cts": main });
+  const directory = await packed.project("typescript", { "package.json": "{}", "main.mts": main, "main.cts": main });
   const strict = ["--strict", "--exactOptionalPropertyTypes", "--target", "es2022", "--lib", "es2022,dom"];
   const tsc = join(HOME, "node_modules/typescript/bin/tsc");
   await execute("node", [tsc, ...strict, "--module", "nodenext", "main.mts", "main.cts"], directory);
@@ -97,7 +84,7 @@ test("a fresh project of TypeScript compiles without skipLibCheck, as both kinds
 });
 
 test("a bundle for workers and one for browsers have no ws and nothing of Node (crossmint-sdk#1122)", async () => {
-  const directory = await project("bundles", {
+  const directory = await packed.project("bundles", {
     "package.json": '{"type":"module"}',
     "main.js": 'export { PromClient } from "event-hub-client";',
   });
@@ -120,7 +107,7 @@ test("a bundle for workers and one for browsers have no ws and nothing of Node (
 });
 
 test("the entry for service workers is one file", async () => {
-  const directory = await project("service-worker", {
+  const directory = await packed.project("service-worker", {
     "package.json": '{"type":"module"}',
     "main.js": 'export { PromClient } from "event-hub-client/service-worker";',
   });
@@ -145,15 +132,16 @@ test("importing the package makes nothing: no timer, no listener, no connection"
     createHook({ init: (id, type) => { if (listening && /Timeout|TCP|Immediate/.test(type)) made.push(type); } }).enable();
     await import("ws");
     listening = true;
-    await import("./dist/esm/node.mjs");
+    await import("event-hub-client");
     listening = false;
     console.log(JSON.stringify(made));
   `;
-  assert.equal(await execute("node", ["--input-type=module", "-e", program]), "[]\n");
+  const directory = await packed.project("import", { "package.json": "{}" });
+  assert.equal(await execute("node", ["--input-type=module", "-e", program], directory), "[]\n");
 });
 
 test("the package has its licences and its types, and no sources or tests", async () => {
-  const list = (await execute("tar", ["-tzf", tarball])).split("\n").filter((name) => name !== "");
+  const list = (await execute("tar", ["-tzf", packed.tarball])).split("\n").filter((name) => name !== "");
   assert.ok(list.includes("package/dist/LICENSE-MIT") && list.includes("package/dist/LICENSE-APACHE"));
   assert.ok(list.includes("package/README.md"));
   assert.deepEqual(list.filter((name) => !/^package\/(dist\/|package\.json$|README\.md$)/.test(name)), []);

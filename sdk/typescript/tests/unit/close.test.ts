@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { test } from "node:test";
 import type { HubError } from "../../src/errors.ts";
+import { PromClient } from "../../src/node.ts";
 import { deferred, setUp, setUpConnected, stateOf, inState } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 import { eventFrame, type FakeSocket, uuid } from "../support/server.ts";
@@ -146,4 +150,69 @@ test("a handler that asks for its signal after the client began to close finds i
   gate.resolve();
   await closed;
   assert.equal(aborted, true);
+});
+
+test("close may be called by what close itself calls: a listener of states, a handler's signal", async () => {
+  const { hub, socket } = await setUpConnected();
+  const again: Promise<void>[] = [];
+  hub.onState(({ is }) => {
+    if (is === "closing") again.push(hub.close());
+  });
+  const subscribed = hub.subscribe(
+    "orders",
+    "g",
+    (_, ctx) =>
+      new Promise<void>((resolve) => {
+        ctx.signal.addEventListener("abort", () => {
+          again.push(hub.close());
+          resolve();
+        });
+      }),
+  );
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await subscribed;
+  confirm(socket);
+  socket.say(eventFrame("orders", "g", { id: uuid(1) }));
+  await settle();
+  const closed = hub.close();
+  assert.equal(await stateOf(closed), "resolved");
+  assert.equal(again.length, 2);
+  for (const each of again) assert.equal(await stateOf(each), "resolved");
+});
+
+test("a time that is no number is no reason to wait for ever", async () => {
+  const { hub } = await setUpConnected();
+  void hub.publish("orders", 1).catch(() => undefined);
+  await settle();
+  assert.equal(await stateOf(hub.close({ timeoutMs: NaN })), "resolved");
+});
+
+test("under Node nothing is left of a connection that does not answer the closing handshake", async (t) => {
+  const server = createServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  const accepted = (async () => {
+    const [socket] = (await once(server, "connection")) as [Socket];
+    const [request] = (await once(socket, "data")) as [Buffer];
+    const key = /^sec-websocket-key: (.*)\r$/im.exec(request.toString())?.[1] ?? "";
+    const accept = createHash("sha1").update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64");
+    socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
+    await once(socket, "data");
+    const answer = '{"op":"OK","corr":"1"}';
+    socket.write(Buffer.concat([Buffer.from([0x81, answer.length]), Buffer.from(answer)]));
+    // It reads on, but says nothing any more.
+    socket.resume();
+    return socket;
+  })();
+  const hub = new PromClient(`ws://127.0.0.1:${(server.address() as AddressInfo).port}/`, "token");
+  await hub.connect();
+  const socket = await accepted;
+  socket.on("error", () => undefined);
+  const gone = once(socket, "close");
+  const began = performance.now();
+  await hub.close();
+  await gone;
+  const ms = performance.now() - began;
+  assert.ok(ms < 20_000, `the socket was kept for ${ms} ms; the handshake may take 5 s`);
 });

@@ -411,3 +411,35 @@ test("connect leaves no listener on its signal", async () => {
   assert.equal(getEventListeners(signal, "abort").length, 0);
   await hub.close({ timeoutMs: 0 });
 });
+
+test("a function for sockets that returns something else is a failed attempt, and close ends it", async () => {
+  const { hub } = setUp({ webSocket: (() => Promise.resolve()) as never });
+  await assert.rejects(hub.connect(), { code: "connect_failed" });
+  void hub.publish("orders", 1).catch(() => undefined);
+  await settle();
+  assert.equal(hub.state.is, "waiting");
+  assert.equal(await stateOf(hub.close({ timeoutMs: 0 })), "resolved");
+});
+
+test("JSON that is no frame is ignored", async () => {
+  const { hub, socket } = await setUpConnected();
+  for (const text of ["null", "1", '"OK"', "[]", "{}"]) socket.say(text);
+  assert.equal(hub.state.is, "ready");
+  await hub.close();
+});
+
+test("a hub that names no pause after refusing AUTH is not asked again without one", async () => {
+  const { hub, server, platform } = setUp({ token: () => "t" });
+  hub.watch("news", () => undefined);
+  for (let attempt = 0; attempt < 8; attempt++) {
+    const socket = await server.connection();
+    socket.open();
+    socket.err(await socket.next("AUTH"), "rate_limited", { retry_after_ms: 0 });
+    await settle();
+    assert.equal(hub.state.is, "waiting");
+    await platform.pass(platform.nextTimer);
+  }
+  // 50 ms, 100 ms, 200 ms and so on.
+  assert.ok(platform.steady() - 1_000 > 5_000, `8 attempts in ${platform.steady() - 1_000} ms`);
+  await hub.close({ timeoutMs: 0 });
+});

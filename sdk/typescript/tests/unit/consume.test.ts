@@ -8,6 +8,7 @@ import type { EventRecord } from "../../src/types.ts";
 import { uuid5 } from "../../src/consume/uuid5.ts";
 import { deferred, setUpConnected, stateOf, type Setup } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
+import { isKept } from "../support/garbage.ts";
 import { eventFrame, type FakeSocket, type Frame, uuid } from "../support/server.ts";
 
 interface Consuming extends Setup {
@@ -449,4 +450,192 @@ test("positions can also be given as the seeds do", async () => {
     {},
   ]);
   await hub.close({ timeoutMs: 0 });
+});
+
+test("whatever a handler throws, the event has failed and the next one is handled", async () => {
+  const strange = Object.assign(new Error(), { message: { nested: true } });
+  const emoji = "\u{1f600}".repeat(600);
+  const thrown: unknown[] = [Object.create(null), strange, new Error(`x${emoji}`), new Error("\ud83d"), Symbol("s"), undefined];
+  for (const isAsync of [false, true]) {
+    let at = 0;
+    const { hub, socket } = await consuming(
+      () => {
+        const error = thrown[at++];
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what programs do
+        if (isAsync) return Promise.reject(error); else throw error;
+      },
+      { concurrency: 1 },
+    );
+    confirm(socket);
+    for (let n = 1; n <= thrown.length; n++) deliver(socket, n);
+    const reasons: string[] = [];
+    for (let n = 1; n <= thrown.length; n++) {
+      const nack = await socket.next("NACK");
+      assert.equal(nack["id"], uuid(n));
+      reasons.push(String(nack["reason"]));
+    }
+    for (const reason of reasons) assert.doesNotMatch(reason, /\p{Surrogate}/u, "the hub takes no halves of characters");
+    await hub.close();
+  }
+});
+
+test("options that are no JSON refuse the subscription, and nothing else", async () => {
+  const { hub, socket, platform, server } = await setUpConnected();
+  const options = { maxInFlight: 1n } as unknown as SubscribeOptions;
+  await assert.rejects(hub.subscribe("orders", "g", () => undefined, options), TypeError);
+  socket.cut();
+  await assert.rejects(hub.subscribe("more", "g", () => undefined, options), TypeError);
+  assert.throws(() => hub.watch("news", () => undefined, { filter: { key: 1n } } as never), TypeError);
+  await platform.pass(1_000);
+  const connected = hub.connect();
+  await server.accept();
+  await connected;
+  await hub.close();
+});
+
+test("subscriptions that are over are not kept", async () => {
+  const { hub, socket } = await setUpConnected();
+  confirm(socket);
+  const come = async (): Promise<WeakRef<object>> => {
+    const handler = (): void => undefined;
+    const subscribed = hub.subscribe("orders", "g", handler);
+    socket.ok(await socket.next("SUBSCRIBE"));
+    await (await subscribed).unsubscribe();
+    return new WeakRef(handler);
+  };
+  const gone = await come();
+  assert.equal(await isKept(gone), false);
+  await hub.close();
+});
+
+test("modAck of an id that is not held asks for nothing, and throws nothing later", async () => {
+  const gate = deferred();
+  const { hub, socket } = await consuming(() => gate.promise);
+  deliver(socket, 1);
+  await settle();
+  await assert.rejects(hub.modAck("orders", "g", [uuid(1), uuid(2)], 60_000), { code: "unknown_id" });
+  await socket.silent("MODACK");
+  gate.resolve();
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("extend of an event that was settled rejects, also without a connection", async () => {
+  let ctx: Context | undefined;
+  const { hub, socket } = await consuming((_, own) => void (ctx = own));
+  confirm(socket);
+  deliver(socket, 1);
+  await settle();
+  socket.cut();
+  const extended = ctx?.extend(60_000);
+  await assert.rejects(extended ?? Promise.resolve(), { code: "lease_lost" });
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a signal that ends subscribing rejects with its reason, also while an earlier subscription ends", async () => {
+  const gate = deferred();
+  const { hub, socket, subscription } = await consuming(() => gate.promise);
+  confirm(socket);
+  deliver(socket, 1);
+  await settle();
+  await subscription.unsubscribe();
+  const controller = new AbortController();
+  const why = new Error("enough");
+  const waiting = hub.subscribe("orders", "g", () => undefined, { signal: controller.signal });
+  const unanswered = hub.subscribe("more", "g", () => undefined, { signal: controller.signal });
+  const both = Promise.allSettled([waiting, unanswered]);
+  await socket.next("SUBSCRIBE");
+  controller.abort(why);
+  assert.equal(await stateOf(both), "resolved");
+  assert.deepEqual(await both, [
+    { status: "rejected", reason: why },
+    { status: "rejected", reason: why },
+  ]);
+  gate.resolve();
+  await hub.close();
+});
+
+test("what waits for longer than it may be extended goes back without a failure", async () => {
+  for (const autoExtend of [{ upToMs: 60_000 }, false] as const) {
+    const seen: number[] = [];
+    const { hub, socket, subscription, platform } = await consuming(({ seq }) => void seen.push(seq), { autoExtend });
+    confirm(socket);
+    subscription.pause();
+    deliver(socket, 1);
+    // The hub is heard, so that the connection lives.
+    for (let second = 0; second < 100; second++) {
+      await platform.pass(1_000);
+      socket.say({});
+    }
+    const returned = socket.received.filter(({ op }) => op === "RETURN");
+    assert.deepEqual(returned.map(({ ids }) => ids), [[uuid(1)]]);
+    subscription.resume();
+    assert.deepEqual(seen, []);
+    await hub.close({ timeoutMs: 0 });
+  }
+});
+
+test("what goes back without a failure is not counted as one", async () => {
+  const metrics: string[] = [];
+  const setup = await setUpConnected({ on: { metric: (name) => metrics.push(name) } });
+  const { hub, socket } = setup;
+  const subscribed = hub.subscribe("orders", "g", ({ seq }) => (seq === 1 ? new Return() : seq === 2 ? new Retry() : undefined));
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await subscribed;
+  confirm(socket);
+  for (let n = 1; n <= 3; n++) deliver(socket, n);
+  await settle();
+  assert.deepEqual(metrics, ["connected", "failed", "handled"]);
+  assert.deepEqual(setup.logs.filter(({ message }) => message === "handler failed").length, 1);
+  await hub.close();
+});
+
+test("an outcome that the hub refuses is logged", async () => {
+  const { hub, socket, logs } = await consuming(() => new Retry({ delayMs: 86_400_000 }));
+  deliver(socket, 1);
+  socket.err(await socket.next("NACK"), "bad_request");
+  await settle();
+  assert.deepEqual(
+    logs.filter(({ message }) => message === "outcome refused").map(({ level, fields: { topic, group, ids } }) => ({ level, topic, group, ids })),
+    [{ level: "warn", topic: "orders", group: "g", ids: [uuid(1)] }],
+  );
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("unsubscribe does not wait for a hub that is away", async () => {
+  for (const isCutBefore of [true, false]) {
+    const { hub, socket, subscription, platform } = await consuming(() => undefined);
+    deliver(socket, 1);
+    await socket.next("ACK");
+    if (isCutBefore) socket.cut();
+    const unsubscribed = subscription.unsubscribe();
+    if (!isCutBefore) {
+      assert.equal(await stateOf(unsubscribed), "pending", "the ack is not confirmed yet");
+      socket.cut();
+    }
+    assert.equal(await stateOf(unsubscribed), "resolved");
+    await platform.pass(0);
+    await hub.close({ timeoutMs: 0 });
+  }
+});
+
+test("delays are whole milliseconds that the hub takes", async () => {
+  const delays = [12.5, -5, NaN, Infinity, 0];
+  const { hub, socket } = await consuming(({ seq }) => {
+    const delayMs = delays[seq - 1];
+    return delayMs === undefined ? new Return({ delayMs: 0.1 }) : new Retry({ delayMs });
+  });
+  confirm(socket);
+  for (let n = 1; n <= delays.length + 1; n++) deliver(socket, n);
+  await settle();
+  const sent = socket.received.filter(({ op }) => op === "NACK" || op === "RETURN").map(({ op, delay_ms }) => [op, delay_ms]);
+  assert.deepEqual(sent, [["NACK", 13], ["NACK", 0], ["NACK", undefined], ["NACK", 43_200_000], ["NACK", 0], ["RETURN", 1]]);
+  await hub.close();
+});
+
+test("however many handlers may run, a member asks for what the hub allows", async () => {
+  for (const concurrency of [50_000, Infinity]) {
+    const { hub, request } = await consuming(() => undefined, { concurrency });
+    assert.equal((request["opts"] as { maxInFlight: number }).maxInFlight, 100_000);
+    await hub.close({ timeoutMs: 0 });
+  }
 });

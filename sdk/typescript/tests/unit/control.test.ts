@@ -148,3 +148,24 @@ test("an event that crosses the UNSUBSCRIBE does not end the subscription before
   await gone;
   await hub.close({ timeoutMs: 0 });
 });
+
+test("a watcher that is paused hears nothing, and what came meanwhile at its end", async () => {
+  const { hub, socket } = await setUpConnected();
+  const seen: number[] = [];
+  const watch = hub.watch("news", ({ seq }) => {
+    seen.push(seq);
+    if (seq === 1 || seq === 3) watch.pause();
+  });
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await watch.opened;
+  const events = [1, 2, 3, 4].map((seq) => ({ event: { id: uuid(seq), seq, ts: 1, topic: "news", payload: null } }));
+  socket.say({ op: "EVENTS", topic: "news", events });
+  assert.deepEqual(seen, [1]);
+  socket.say(eventFrame("news", undefined, { id: uuid(5), seq: 5 }));
+  assert.deepEqual(seen, [1]);
+  watch.resume();
+  assert.deepEqual(seen, [1, 2, 3], "paused once more by its handler");
+  watch.resume();
+  assert.deepEqual(seen, [1, 2, 3, 4, 5]);
+  await hub.close({ timeoutMs: 0 });
+});

@@ -76,3 +76,46 @@ test("a client that is closed does not go on loading", async () => {
   await closed;
   assert.equal(platform.timers, 0);
 });
+
+test("what a program does to its options later changes nothing, also while the rest is loaded", async () => {
+  const { hub, server } = setUp();
+  const options = { key: "", headers: { step: "" }, tags: [""] };
+  const published = [1, 2].map((n) => {
+    options.key = `key-${n}`;
+    options.headers.step = options.tags[0] = String(n);
+    return hub.publish("orders", n, options);
+  });
+  options.key = options.headers.step = options.tags[0] = "later";
+  const socket = await server.accept();
+  const frame = await socket.next("PUBLISH");
+  const events = frame["events"] as { payload: number; opts: Record<string, unknown> }[];
+  assert.deepEqual(
+    events.map(({ payload, opts: { key, headers, tags } }) => ({ payload, key, headers, tags })),
+    [1, 2].map((n) => ({ payload: n, key: `key-${n}`, headers: { step: String(n) }, tags: [String(n)] })),
+  );
+  socket.ok(frame, { results: events.map(({ opts }) => ({ id: opts["id"], seq: 1, ts: 1, durable: "fsync" })) });
+  await Promise.all(published);
+  await hub.close();
+});
+
+test("a signal ends a publish that waits for the rest to be loaded", async () => {
+  const { hub, platform } = setUp();
+  failToLoad(platform, 60);
+  const controller = new AbortController();
+  const published = hub.publish("orders", 1, { signal: controller.signal });
+  const rejected = assert.rejects(published, { message: "enough" });
+  controller.abort(new Error("enough"));
+  assert.equal(await stateOf(rejected), "resolved");
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("close waits for nothing after a publish that was refused here", async () => {
+  const { hub, server } = setUp();
+  const connected = hub.connect();
+  await server.accept();
+  await connected;
+  const refused = assert.rejects(hub.publish("orders", 1n), { code: "bad_request" });
+  const closed = hub.close();
+  await refused;
+  assert.equal(await stateOf(closed), "resolved");
+});

@@ -194,3 +194,47 @@ test("a signal keeps a subscription from beginning that waits for another one to
   await setup.socket.silent("SUBSCRIBE");
   await setup.hub.close();
 });
+
+test("only the first outcome counts, also of a delivery that was lost: the key's next one waits for its turn", async () => {
+  const { hub, socket, platform } = await setUpConnected();
+  const deliveries = hub.consume("jobs", "workers", { ordering: "key", autoExtend: false });
+  const pulled = deliveries.next();
+  socket.ok(await socket.next("SUBSCRIBE"));
+  confirm(socket);
+  const keyed = (n: number): void => socket.say(eventFrame("jobs", "workers", { id: uuid(n), seq: n, key: "k" }));
+  keyed(1);
+  const first = (await pulled).value;
+  await platform.pass(30_000);
+  // The time of the first one is up. Its key goes on here, one by one.
+  for (let n = 2; n <= 4; n++) keyed(n);
+  const pulls = [deliveries.next(), deliveries.next()];
+  assert.equal(await first?.return(), false);
+  assert.equal(await first?.nack(), false);
+  assert.equal(await first?.nack(), false);
+  const states = await Promise.all(pulls.map((pull) => stateOf(pull)));
+  assert.deepEqual(states, ["resolved", "pending"], "one event of a key at a time");
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a loop that ends while a validator thinks ends, whatever the validator says", async () => {
+  for (const isRefused of [true, false]) {
+    const verdict = deferred<{ value: unknown } | { issues: { message: string }[] }>();
+    const validate = { jobs: { "~standard": { version: 1, vendor: "test", validate: () => verdict.promise } } } as const;
+    const { hub, socket } = await setUpConnected<AnyTopics>({ validate });
+    const controller = new AbortController();
+    const seen: unknown[] = [];
+    const loop = (async () => {
+      for await (const delivery of hub.consume("jobs", "workers", { signal: controller.signal })) seen.push(delivery);
+    })();
+    socket.ok(await socket.next("SUBSCRIBE"));
+    confirm(socket);
+    deliver(socket, 1);
+    await settle();
+    controller.abort();
+    verdict.resolve(isRefused ? { issues: [{ message: "no" }] } : { value: 1 });
+    assert.equal(await stateOf(loop), "resolved");
+    assert.deepEqual(seen, []);
+    assert.equal(socket.received.filter(({ op }) => op === (isRefused ? "NACK" : "RETURN")).length, 1);
+    await hub.close();
+  }
+});

@@ -411,3 +411,20 @@ test("a publish that is given up during an outage is not kept", async () => {
   assert.equal(await isKept(late.ref), false, "timed out");
   await hub.close({ timeoutMs: 0 });
 });
+
+test("1009 rejects the publish with the most bytes, not the one with the most characters", async () => {
+  const { hub, socket, server, platform } = await setUpConnected();
+  // Characters of one byte, and fewer of three bytes.
+  const allowed = hub.publish("orders", "a".repeat(900_000));
+  const poison = hub.publish("orders", "€".repeat(500_000));
+  const rejected = assert.rejects(poison, { code: "too_large" });
+  await socket.next("PUBLISH");
+  await socket.next("PUBLISH");
+  socket.cut(1009, "a frame has at most …");
+  await platform.pass(100);
+  const next = await server.accept();
+  store(next, await next.next("PUBLISH"));
+  await allowed;
+  await rejected;
+  await hub.close();
+});

@@ -294,3 +294,16 @@ test("after a sleep the token is renewed before anything else is tried (supabase
   assert.equal((await next.next("AUTH"))["token"], "fresh");
   await hub.close({ timeoutMs: 0 });
 });
+
+test("a clock that is ahead of the hub's does not ask for a token every second", async () => {
+  const issued = 1_600_000_000;
+  let asked = 0;
+  const token = (): string => {
+    asked++;
+    return `a.${Buffer.from(JSON.stringify({ iat: issued, exp: issued + 300 })).toString("base64url")}.c`;
+  };
+  const { hub, platform } = await setUpConnected({ token }, { exp: issued + 300 });
+  await platform.pass(20_000);
+  assert.equal(asked, 1);
+  await hub.close({ timeoutMs: 0 });
+});

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { AnyTopics } from "../../src/topics.ts";
 import type { SchemaResult, StandardSchema } from "../../src/validate.ts";
 import { deferred, setUpConnected } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
@@ -124,5 +125,22 @@ test("a topic has no validator because of a name that all objects have", async (
   const published = hub.publish("constructor", 1);
   socket.ok(await socket.next("PUBLISH"), { id: uuid(1), seq: 1, ts: 1, durable: "fsync" });
   await published;
+  await hub.close();
+});
+
+test("a validator that refuses later what is no JSON throws nothing that nobody catches", async () => {
+  const unhandled: unknown[] = [];
+  const onUnhandled = (error: unknown): void => void unhandled.push(error);
+  process.on("unhandledRejection", onUnhandled);
+  const validate = { orders: { "~standard": { version: 1, vendor: "test", validate: () => Promise.reject(new Error("late")) } } } as const;
+  const { hub, socket } = await setUpConnected<AnyTopics>({ validate });
+  const first = hub.publish("other", 1);
+  const { corr } = await socket.next("PUBLISH");
+  socket.say({ op: "OK", corr, id: uuid(1), seq: 1, ts: 1, durable: "fsync" });
+  await first;
+  await assert.rejects(hub.publish("orders", 1n), { code: "bad_request" });
+  await settle();
+  process.off("unhandledRejection", onUnhandled);
+  assert.deepEqual(unhandled, []);
   await hub.close();
 });
