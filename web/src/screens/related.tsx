@@ -50,6 +50,7 @@ export function Related({ topic, relation, seq }: { topic: string; relation: Rel
           {!data.isWhole && <p class="muted">Only a part of the topic was read.</p>}
         </>
       )}
+      <p><a href={to("/find", relation.parameter === "traceId" ? { trace: relation.id } : { correlation: relation.id })}>Find them in every topic</a></p>
       <CliCommand text={command("replay", [topic], { [relation.option]: relation.id })} />
     </section>
   );

@@ -209,7 +209,7 @@ browserTest("what is no id leads to where it may be found", async ({ hub, open }
   const field = viewer.page.getByLabel("Find an event by its id");
   await field.fill("orders");
   await viewer.page.keyboard.press("Enter");
-  await viewer.see(viewer.page.getByRole("heading", { name: "That is no id of an event" }));
+  await viewer.see(viewer.page.getByRole("heading", { name: "No event with this correlation id" }));
   await viewer.page.getByRole("link", { name: "topics with this in their name" }).click();
   await viewer.see(viewer.page.getByRole("link", { name: "orders.created" }));
   await field.fill("orders.created:1");

@@ -132,6 +132,41 @@ browserTest("events of one trace, and of one correlation, are found from each of
   assert.equal(await same.locator("tbody tr").count(), 1);
 });
 
+browserTest("the search field finds a trace by its id or a traceparent, and a correlation id, in every topic that may be read", async ({ hub, open }) => {
+  const trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const topics = ["orders.created", "payments.settled", "vault.secrets"];
+  for (const [n, topic] of topics.entries()) {
+    const headers = { traceparent: `00-${trace}-00f067aa0ba902b${n}-01`, "x-correlation-id": n === 2 ? "other" : "basket 7" };
+    await hub.json(`/publish/${topic}`, { method: "POST", body: "1", headers });
+    await hub.publish(topic, "2");
+  }
+  const token = await hub.mint(["subscribe:orders.*", "subscribe:payments.*", "publish:vault.secrets"]);
+  const viewer = await open("/", { token });
+  const field = viewer.page.getByRole("searchbox", { name: /^Find an event/ });
+  const found = async (text: string, label: string) => {
+    await field.fill(text);
+    await viewer.page.keyboard.press("Enter");
+    const rows = viewer.page.getByRole("region", { name: label }).locator("tbody tr");
+    await viewer.see(viewer.text("4 events looked at, 2 topics searched."));
+    return rows.allInnerTexts();
+  };
+  const places = (texts: readonly string[]) => texts.map((text) => topics.find((topic) => text.includes(topic)));
+  for (const text of [`traceparent: 00-${trace}-00f067aa0ba902b7-00`, trace]) {
+    assert.deepEqual(places(await found(text, "Events with this trace")), topics.slice(0, 2), text);
+    await viewer.see(viewer.text(`event-hub event find --trace-id ${trace} --from-ts ago:1d`));
+    await viewer.go("/");
+  }
+  assert.deepEqual(places(await found("basket 7", "Events with this correlation id")), topics.slice(0, 2));
+  await viewer.page.getByLabel("Committed in").selectOption("all");
+  await viewer.addressHas("correlation=basket+7", "since=all");
+  await viewer.see(viewer.text("4 events looked at, 2 topics searched."));
+  await viewer.page.getByRole("region", { name: "Events with this correlation id" }).getByRole("link", { name: "1", exact: true }).first().click();
+  await viewer.see(viewer.page.getByRole("heading", { name: "Event 1" }));
+  // What the command line does is the same.
+  const lines = (await hub.cli("event", "find", "--traceparent", `00-${trace}-00f067aa0ba902b7-00`, "--from-ts", "ago:1d", "--json")).split("\n");
+  assert.deepEqual(lines.map((line) => (JSON.parse(line) as { topic: string }).topic), topics);
+});
+
 browserTest("the journey of an event goes from its commit to the dead letter and its replay", async ({ hub, open }) => {
   await deadLetters(hub, "orders.created", "billing", [{ payload: '{"order":17}', key: "order-17", reason: "no such customer" }]);
   const { letters } = await hub.json<{ letters: { originalId: string }[] }>("/dlq");

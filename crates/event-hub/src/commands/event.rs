@@ -3,7 +3,8 @@
 use crate::client::block_on;
 use crate::exit::FAILED;
 use crate::http::{HttpHub, HttpTarget};
-use crate::listing::{number, text};
+use crate::listing::{lines, number, text};
+use crate::position;
 use crate::progress::Progress;
 use crate::table::{Cell, Column, Table, facts};
 use crate::term::{Style, safe};
@@ -15,10 +16,14 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::process::ExitCode;
 
-/// Follow one event
+/// How much the clock of a hub may be ahead of the one here.
+const CLOCK_MARGIN_MS: u64 = 60_000;
+
+/// Follow events
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     Show(ShowArgs),
+    Find(FindArgs),
 }
 
 /// Show an event and where it went: its outbox row, its groups, its dead letter, its replays
@@ -45,9 +50,130 @@ pub struct ShowArgs {
     target: HttpTarget,
 }
 
+/// Find events by the trace or the correlation id in their headers
+///
+/// The hub searches every topic that the token may read, in steps of up to 50,000 events, and prints the events of each step as they are
+/// found. With --from-ts it leaves out what was committed before. Needs a token with the subscribe right on the topics.
+///
+/// Exit code: 0, 1 if no event was found or the hub did not answer, 2 if the command line is wrong.
+#[derive(Debug, clap::Args)]
+pub struct FindArgs {
+    #[command(flatten)]
+    wanted: Wanted,
+
+    /// Only events that the hub committed from this time on: milliseconds since 1970, or ago:TIME
+    #[arg(long, value_name = "TIME", value_parser = position::parse_time)]
+    from_ts: Option<u64>,
+
+    /// Only events that the hub committed before this time
+    #[arg(long, value_name = "TIME", value_parser = position::parse_time)]
+    to_ts: Option<u64>,
+
+    /// Print one JSON object per event and line instead of a table
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    target: HttpTarget,
+}
+
+/// What the headers of the events say.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Wanted {
+    /// Events of this trace: the second part of their header traceparent
+    #[arg(long, value_name = "ID")]
+    trace_id: Option<String>,
+
+    /// Events of the trace of this traceparent
+    #[arg(long, value_name = "TEXT")]
+    traceparent: Option<String>,
+
+    /// Events whose header correlationId or x-correlation-id is this id
+    #[arg(long, value_name = "ID")]
+    correlation_id: Option<String>,
+}
+
 pub fn run(command: &Command) -> Result<ExitCode> {
-    let Command::Show(args) = command;
-    block_on(show(args))
+    match command {
+        Command::Show(args) => block_on(show(args)),
+        Command::Find(args) => block_on(find(args)),
+    }
+}
+
+/// Prints what is found: as JSON step by step, as a table when everything was searched.
+async fn find(args: &FindArgs) -> Result<ExitCode> {
+    let hub = HttpHub::new(&args.target)?;
+    // What is committed while the search goes on would keep it going. The hub's clock may be ahead of this one.
+    let to_ts = args.to_ts.unwrap_or_else(|| position::now() + CLOCK_MARGIN_MS).to_string();
+    let from_ts = args.from_ts.map(|ts| ts.to_string());
+    let Wanted { trace_id, traceparent, correlation_id } = &args.wanted;
+    let wanted = [
+        ("traceId", trace_id),
+        ("traceparent", traceparent),
+        ("correlationId", correlation_id),
+        ("fromTs", &from_ts),
+    ];
+    let mut progress = Progress::new(None);
+    let (mut found, mut looked_at, mut after) = (Vec::new(), 0_u64, None::<String>);
+    let mut events = 0_u64;
+    loop {
+        let mut query: Vec<(&str, &str)> =
+            wanted.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
+        query.push(("toTs", &to_ts));
+        query.extend(after.as_deref().map(|after| ("after", after)));
+        let page = hub.get("/event/search", &query).await.with_context(|| match &after {
+            Some(after) => {
+                format!("the search ended after {after}, {} looked at", plural(looked_at, "event"))
+            }
+            None => "searching all topics".to_owned(),
+        })?;
+        looked_at += page["lookedAt"].as_u64().unwrap_or(0);
+        let matches = page["events"].as_array().cloned().unwrap_or_default();
+        events += matches.len() as u64;
+        match args.json {
+            true => {
+                progress.clear();
+                if let Err(error) = print(&lines(&matches)) {
+                    return if is_closed_pipe(&error) { Ok(ExitCode::SUCCESS) } else { Err(error.into()) };
+                }
+            }
+            false => found.extend(matches),
+        }
+        match page["next"].as_str() {
+            // A page that leads nowhere would be asked for again and again.
+            Some(next) if after.as_deref() != Some(next) => after = Some(next.to_owned()),
+            _ => break,
+        }
+        progress.show(&format!("{} looked at", plural(looked_at, "event")));
+    }
+    progress.clear();
+    if events == 0 {
+        note!("error: none of the {} that were looked at is one", plural(looked_at, "event"));
+        return Ok(ExitCode::from(FAILED));
+    }
+    if args.json {
+        return Ok(ExitCode::SUCCESS);
+    }
+    // As it happened, over all topics.
+    found.sort_by_key(|event| event["committed"].as_u64());
+    let mut table = Table::new(&[
+        Column::whole("COMMITTED (UTC)"),
+        Column::text("TOPIC"),
+        Column::number("SEQ"),
+        Column::text("KEY"),
+        Column::whole("ID"),
+    ]);
+    for event in &found {
+        table.row(vec![
+            event["committed"].as_u64().map_or_else(|| "-".to_owned(), time).into(),
+            text(&event["topic"]).into(),
+            number(&event["seq"]).into(),
+            text(&event["key"]).into(),
+            text(&event["id"]).into(),
+        ]);
+    }
+    finish(&table.text(), 0)
 }
 
 async fn show(args: &ShowArgs) -> Result<ExitCode> {
