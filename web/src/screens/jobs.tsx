@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useAnnounced } from "../lib/announce.ts";
 import { type ApiError, get, remove } from "../lib/api.ts";
 import { asApiError, useResource } from "../lib/data.ts";
-import { count, curl } from "../lib/format.ts";
+import { command, count, plural } from "../lib/format.ts";
 import { open } from "../lib/route.ts";
 import { refused } from "../lib/session.ts";
 import type { Job } from "../lib/types.ts";
@@ -38,42 +38,62 @@ export function Jobs() {
   );
 }
 
-/** One of them, until it ends. */
+/** Jobs that a link names; a hub runs fewer at a time. */
+const MOST_JOBS = 16;
+
+/** Undefined if the hub does not know it any more. */
+async function lookUp(id: string, signal: AbortSignal): Promise<Job | undefined> {
+  try {
+    return await get<Job>(`/jobs/${encodeURIComponent(id)}`, {}, signal);
+  } catch (error) {
+    if (asApiError(error).status === 404) return undefined;
+    throw error;
+  }
+}
+
+/** One of them, or several that were begun together, with commas between, until all have ended. */
 export function JobDialog({ id, close }: { id: string; close: () => void }) {
+  const ids = id.split(",").slice(0, MOST_JOBS);
   const failed = useSignal<ApiError | undefined>(undefined);
   const isOver = useSignal(false);
-  const job = useResource(`job ${id}`, (signal) => get<Job>(`/jobs/${encodeURIComponent(id)}`, {}, signal), isOver.value ? undefined : POLL_MS);
-  const { data: now, error } = job.state.value;
-  if (now !== undefined && now.state !== "running" && !isOver.peek()) isOver.value = true;
-  useAnnounced(now === undefined ? "" : progressOf(now));
-  const address = `/jobs/${encodeURIComponent(id)}`;
+  const found = useResource(`job ${id}`, (signal) => Promise.all(ids.map((one) => lookUp(one, signal))), isOver.value ? undefined : POLL_MS);
+  const { data, error } = found.state.value;
+  const jobs = data?.filter((job) => job !== undefined);
+  const running = jobs?.filter((job) => job.state === "running") ?? [];
+  if (jobs !== undefined && running.length === 0 && !isOver.peek()) isOver.value = true;
+  useAnnounced(jobs?.map(progressOf).join(" ") ?? "");
+  const refusal = running.map((job) => refused("admin", job.topic)).find((one) => one !== undefined);
   const cancel = async () => {
     failed.value = undefined;
-    try {
-      await remove(address);
-      job.reload();
-    } catch (problem) {
-      failed.value = asApiError(problem);
+    for (const job of running) {
+      try {
+        await remove(`/jobs/${encodeURIComponent(job.job)}`);
+      } catch (problem) {
+        failed.value ??= asApiError(problem);
+      }
     }
+    found.reload();
   };
   return (
     <Dialog title="Replay at a rate" close={close}>
       <ErrorBanner error={failed.value ?? error} />
-      {now === undefined ? (
-        error?.status === 404 && <Empty title="No such replay"><p>It ended more than an hour ago, or runs on another hub.</p></Empty>
-      ) : (
-        <>
+      {jobs?.length === 0 && <Empty title="No such replay"><p>It ended more than an hour ago, or runs on another hub.</p></Empty>}
+      {jobs?.map((job) => (
+        <section key={job.job} aria-label={`Replay on ${job.topic}`}>
+          {ids.length > 1 && <h3>{job.topic}</h3>}
           <p>
-            {progressOf(now)}
-            {now.reason !== undefined && <> <Foreign text={now.reason} /></>}
+            {progressOf(job)}
+            {job.reason !== undefined && <> <Foreign text={job.reason} /></>}
           </p>
-          <progress aria-label="Progress" value={doneOf(now)} max={Math.max(1, now.total)} />
-          {now.state === "running" ? <CliCommand text={curl("DELETE", `${location.origin}${address}`)} /> : <p class="muted">Begun <Age ts={now.started} of=" ago" />. What was replayed is skipped when it is begun again.</p>}
-        </>
-      )}
+          <progress aria-label={`Progress on ${job.topic}`} value={doneOf(job)} max={Math.max(1, job.total)} />
+          {job.state !== "running" && <p class="muted">Begun <Age ts={job.started} of=" ago" />. What was replayed is skipped when it is begun again.</p>}
+        </section>
+      ))}
+      {jobs !== undefined && jobs.length > 0 && jobs.length < ids.length && <p class="muted">{plural(ids.length - jobs.length, "replay")} ended more than an hour ago, or runs on another hub.</p>}
+      {running.length > 0 && <CliCommand text={command("jobs cancel", running.map((job) => job.job))} />}
       <footer>
-        <Button onClick={close} {...(now?.state === "running" ? {} : { kind: "primary" as const })}>Close</Button>
-        {now?.state === "running" && <Button kind="danger" refused={refused("admin", now.topic)} onClick={() => void cancel()}>Cancel the replay</Button>}
+        <Button onClick={close} {...(running.length > 0 ? {} : { kind: "primary" as const })}>Close</Button>
+        {running.length > 0 && <Button kind="danger" refused={refusal} onClick={() => void cancel()}>{ids.length > 1 ? "Cancel all" : "Cancel the replay"}</Button>}
       </footer>
     </Dialog>
   );

@@ -35,12 +35,16 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 pub struct ShowArgs {
     /// The id of the event
-    #[arg(value_name = "ID")]
-    id: EventId,
+    #[arg(value_name = "ID", required_unless_present = "seq")]
+    id: Option<EventId>,
 
     /// Its topic: the fast way
     #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
+
+    /// Its seq in the topic, instead of the id
+    #[arg(long, value_name = "N", requires = "topic", conflicts_with = "id")]
+    seq: Option<u64>,
 
     /// Print the hub's answer as JSON, one line for each topic that has the id
     #[arg(long)]
@@ -177,15 +181,22 @@ async fn find(args: &FindArgs) -> Result<ExitCode> {
 }
 
 async fn show(args: &ShowArgs) -> Result<ExitCode> {
-    let Some(topic) = &args.topic else { return search(args).await };
+    let Some(topic) = &args.topic else {
+        let id = args.id.context("an id, or --topic and --seq")?;
+        return search(args, id).await;
+    };
     let hub = HttpHub::new(&args.target)?.needing(format!("subscribe:{topic}"));
-    finish(&in_topic(args, &hub, topic).await?, 0)
+    let which = match (args.id, args.seq) {
+        (Some(id), _) => ("id", id.to_string()),
+        (None, seq) => ("seq", seq.unwrap_or_default().to_string()),
+    };
+    finish(&in_topic(args, &hub, topic, (which.0, &which.1)).await?, 0)
 }
 
 /// Shows the event of every topic that has the id, as they are found.
-async fn search(args: &ShowArgs) -> Result<ExitCode> {
+async fn search(args: &ShowArgs, id: EventId) -> Result<ExitCode> {
     let hub = HttpHub::new(&args.target)?;
-    let id = args.id.to_string();
+    let id = id.to_string();
     let mut progress = Progress::new(None);
     let (mut found, mut searched, mut after) = (0_u64, 0_u64, None::<String>);
     loop {
@@ -199,7 +210,7 @@ async fn search(args: &ShowArgs) -> Result<ExitCode> {
         })?;
         searched += page["searched"].as_u64().unwrap_or(0);
         for place in page["topics"].as_array().into_iter().flatten() {
-            let shown = in_topic(args, &hub, &text(&place["topic"])).await?;
+            let shown = in_topic(args, &hub, &text(&place["topic"]), ("id", &id)).await?;
             let between = if found > 0 && !args.json { "\n" } else { "" };
             found += 1;
             progress.clear();
@@ -226,16 +237,17 @@ async fn search(args: &ShowArgs) -> Result<ExitCode> {
 }
 
 /// What is printed of the event in one topic.
-async fn in_topic(args: &ShowArgs, hub: &HttpHub, topic: &str) -> Result<String> {
-    let id = args.id.to_string();
-    let answer = hub.get_bytes("/event", &[("topic", topic), ("id", &id)]).await?;
+async fn in_topic(args: &ShowArgs, hub: &HttpHub, topic: &str, which: (&str, &str)) -> Result<String> {
+    let answer = hub.get_bytes("/event", &[("topic", topic), which]).await?;
     let parsed = hub.parse(&answer)?;
     if args.json {
         return Ok(format!("{}\n", String::from_utf8_lossy(&answer).trim_end()));
     }
     let parts: Parts<'_> = serde_json::from_slice(&answer).unwrap_or_default();
     let payload = parts.event.map(|event| event.payload.get());
-    Ok(words(args.id, topic, &parsed, payload))
+    // The record of an event that is asked for by its seq has the id, unless it was cleaned away.
+    let id = args.id.map_or_else(|| text(&parsed["event"]["id"]), |id| id.to_string());
+    Ok(words(id, topic, &parsed, payload))
 }
 
 /// The payload as the publisher wrote it: a reader of JSON rounds numbers.
@@ -251,10 +263,9 @@ struct Record<'a> {
     payload: &'a RawValue,
 }
 
-fn words(id: EventId, topic: &str, answer: &Value, payload: Option<&str>) -> String {
+fn words(id: String, topic: &str, answer: &Value, payload: Option<&str>) -> String {
     let event = &answer["event"];
-    let mut about =
-        vec![("id", id.to_string()), ("topic", topic.to_owned()), ("seq", number(&answer["seq"]))];
+    let mut about = vec![("id", id), ("topic", topic.to_owned()), ("seq", number(&answer["seq"]))];
     if event.is_null() {
         let state = match answer["cleaned"] == true {
             true => "cleaned away; its id is remembered",
