@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { get, post } from "../lib/api.ts";
 import { useResource } from "../lib/data.ts";
-import { count, curl, duration, plural } from "../lib/format.ts";
+import { command, count, duration, plural } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
 import { to } from "../lib/route.ts";
 import { refusedForAll, who } from "../lib/session.ts";
@@ -107,7 +107,7 @@ function Act({ retry: { outbox, row }, close, done }: { retry: Retry; close: () 
       title={`Retry parked rows of ${outbox}`}
       verb="Retry"
       refused={refusedForAll()}
-      command={curl("POST", `${location.origin}/outbox/retry`, JSON.stringify(body))}
+      command={command("outbox retry", row === undefined ? [] : [row.id], { "--through-hub": true, "--outbox": outbox })}
       preview={async () => {
         const { outboxes } = await get<{ outboxes: Outbox[] }>("/outbox", { outbox });
         const parked = outboxes[0]?.parked ?? 0;
