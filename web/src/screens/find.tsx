@@ -95,7 +95,7 @@ function FindByHeaders({ wanted, option, id, name }: { wanted: Readonly<Record<s
         <label class="inline">Committed in <select value={since} onChange={(event) => set({ since: event.currentTarget.value === DEFAULT_SINCE ? undefined : event.currentTarget.value })}>{SINCE.map(([word, title]) => <option key={word} value={word}>{title}</option>)}</select></label>
         <span class="muted" role="status">{isRunning ? "Searching: " : ""}{plural(progress.value.events, "event")} looked at, {plural(progress.value.topics, "topic")} searched{isRunning ? "…" : "."}</span>
       </div>
-      <ErrorBanner error={error} retry={search.reload} />
+      <ErrorBanner error={error} retry={search.reload} isBelow={found.length > 0} />
       {found.length > 0 && (
         <Scroll label={`Events with this ${name}`}>
           <table class="plain">

@@ -7,7 +7,7 @@ import { command, count, plural } from "../lib/format.ts";
 import { open } from "../lib/route.ts";
 import { refused } from "../lib/session.ts";
 import type { Job } from "../lib/types.ts";
-import { Age, Badge, Button, CliCommand, Empty, ErrorBanner, Foreign } from "../ui/basics.tsx";
+import { Age, Badge, Button, CliCommand, Docked, Empty, ErrorBanner, Foreign } from "../ui/basics.tsx";
 import { Dialog } from "../ui/dialog.tsx";
 
 const LIST_POLL_MS = 5_000;
@@ -21,20 +21,21 @@ function progressOf(job: Job): string {
   return `${job.state}: ${count(job.replayed)} of ${job.complete ? "" : "at least "}${count(job.total)} replayed, ${count(job.skipped)} skipped, ${count(job.failed)} failed.`;
 }
 
-/** Those that are under way. */
+/** Those that are under way, on one line. */
 export function Jobs() {
   const list = useResource("jobs", (signal) => get<{ jobs: Job[] }>("/jobs", {}, signal), LIST_POLL_MS);
   const running = (list.state.value.data?.jobs ?? []).filter((job) => job.state === "running");
   if (running.length === 0) return null;
+  const sum = (of: (job: Job) => number) => running.reduce((all, job) => all + of(job), 0);
+  const on = running.length === 1 ? running[0]?.topic : plural(running.length, "topic");
   return (
-    <section class="jobs" aria-label="Replays under way">
-      {running.map((job) => (
-        <p key={job.job}>
-          <Badge tone="warn">replaying</Badge> {count(doneOf(job))} of {count(job.total)} on {job.topic}, begun <Age ts={job.started} of=" ago" />
-          {" "}<Button onClick={() => open({ job: job.job })} label={`Show the replay on ${job.topic}`}>Show</Button>
-        </p>
-      ))}
-    </section>
+    <Docked>
+      <section class="jobs" aria-label="Replays under way">
+        <Badge tone="warn">replaying</Badge>
+        <span>{count(sum(doneOf))} of {count(sum((job) => job.total))} on {on}, begun <Age ts={Math.min(...running.map((job) => job.started))} of=" ago" /></span>
+        <Button onClick={() => open({ job: running.map((job) => job.job).slice(0, MOST_JOBS).join(",") })} label={`Show the replay on ${on}`}>Show</Button>
+      </section>
+    </Docked>
   );
 }
 

@@ -94,7 +94,7 @@ export function Letters() {
       <h1>Dead letters</h1>
       <Filters all={all.state.value.data} />
       <Jobs />
-      <ErrorBanner error={summary.state.value.error} retry={summary.reload} />
+      <ErrorBanner error={error === undefined ? summary.state.value.error : undefined} retry={summary.reload} isBelow />
       {total !== undefined && <Causes total={total} err={err} />}
       <Shown error={error} at={at} retry={letters.reload}>
         {listing.ids.length === 0 ? (

@@ -12,7 +12,7 @@ import { describe } from "../lib/rights.ts";
 import { searchOf } from "../lib/search.ts";
 import { asked, forget, rightsShown, token, tokenIn, use, who } from "../lib/session.ts";
 import { lettersOn, setLetters, SHORTCUTS } from "../lib/keys.ts";
-import { Age, Alert, Button, Field, Foreign, Announcements, saidByBanners } from "./basics.tsx";
+import { Age, Alert, Button, docked, Field, Foreign, Announcements, saidByBanners } from "./basics.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 import { theme, nextTheme } from "../lib/theme.ts";
@@ -61,6 +61,7 @@ export function Shell({ children, help }: { children: ComponentChildren; help: {
         <div class={IS_OLD[connection.value.state] === true ? "screen old" : "screen"}>{children}</div>
       </main>
       <div class="dock">
+        {[...docked.value.values()]}
         <Expiry />
         <Outage />
       </div>
@@ -85,7 +86,7 @@ function Status() {
   }
 }
 
-/** Why nothing is live. It stands below the screen, where it pushes nothing away from under the pointer. */
+/** Why nothing is live. */
 function Outage() {
   const state = connection.value;
   if (state.state !== "waiting" && state.state !== "stopped") return null;
