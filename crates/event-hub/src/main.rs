@@ -76,7 +76,11 @@ enum Command {
     #[command(subcommand)]
     Dlq(commands::dlq::Command),
     #[command(subcommand)]
+    Jobs(commands::jobs::Command),
+    #[command(subcommand)]
     Event(commands::event::Command),
+    #[command(subcommand)]
+    Push(commands::push::Command),
     #[command(subcommand)]
     Schemas(commands::schemas::Command),
     #[command(subcommand)]
@@ -109,6 +113,8 @@ fn main() -> ExitCode {
         Command::Export(args) => exit::of(commands::export::run(&args)),
         Command::Import(args) => exit::of(commands::import::run(&args)),
         Command::Dlq(command) => exit::of(commands::dlq::run(&command)),
+        Command::Jobs(command) => exit::of(commands::jobs::run(&command)),
+        Command::Push(command) => exit::of(commands::push::run(&command)),
         Command::Event(command) => exit::of(commands::event::run(&command)),
         Command::Schemas(command) => exit::of(commands::schemas::run(&command)),
         Command::Codegen(command) => exit::of(commands::codegen::run(&command)),

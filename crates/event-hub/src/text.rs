@@ -14,9 +14,14 @@ pub fn print(text: &str) -> io::Result<()> {
 /// Prints the last words of a command, which ends with `code`: also if nobody reads them. A reader that has seen enough
 /// must not turn a refusal into a success.
 pub fn finish(text: &str, code: u8) -> anyhow::Result<ExitCode> {
+    print_all(text, code).map(ExitCode::from)
+}
+
+/// Prints what a part of a command has to say, and answers its exit code: also if nobody reads it any more.
+pub fn print_all(text: &str, code: u8) -> anyhow::Result<u8> {
     match print(text) {
         Err(error) if !is_closed_pipe(&error) => Err(error.into()),
-        _ => Ok(ExitCode::from(code)),
+        _ => Ok(code),
     }
 }
 

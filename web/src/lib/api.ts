@@ -90,6 +90,23 @@ export async function remove<T>(path: string, query: Query = {}): Promise<T> {
   return (await (await send(url(path, query), { method: "DELETE" })).json()) as T;
 }
 
+/** How often a page is asked for again that comes too soon after the one before. */
+const LATER = 20;
+
+/** The answer to a request. While the hub says that requests come too fast, it is asked again when the hub says. */
+async function patiently<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 429 || tries >= LATER || signal.aborted) throw error;
+      const wait = error.retryAfter ?? 1_000;
+      await new Promise((done) => setTimeout(done, wait));
+      signal.throwIfAborted();
+    }
+  }
+}
+
 /** All pages of a list, handed over as they come, until `take` says that it has enough. */
 export async function pages<P extends { next?: string | number }>(
   path: string,
@@ -99,7 +116,7 @@ export async function pages<P extends { next?: string | number }>(
 ): Promise<void> {
   let after: string | number | undefined;
   for (;;) {
-    const page: P = await get<P>(path, { ...query, after }, signal);
+    const page: P = await patiently(() => get<P>(path, { ...query, after }, signal), signal);
     if (take(page) === true || page.next === undefined) return;
     after = page.next;
     // Room for input between two pages.

@@ -125,7 +125,7 @@ export type CliOptions = Readonly<Record<string, string | number | true | readon
 /** Where the command line looks for a hub if nobody names one. */
 const DEFAULT_ORIGIN = "http://127.0.0.1:8082";
 /** Commands that talk to the HTTP port, which this page comes from, and to the gateway. All others use no connection. */
-const OF_HTTP = ["dlq", "event", "export", "groups", "replay", "topics"];
+const OF_HTTP = ["dlq", "event", "export", "groups", "jobs", "outbox", "push", "replay", "topics"];
 const OF_GATEWAY = ["publish", "subscribe"];
 
 /** Which hub a command is to talk to. The page does not know the address of the gateway: that is a variable, and the command fails where it is not set,

@@ -131,8 +131,8 @@ export type Outbox = Readonly<{
   pending?: number;
   oldestAgeMs?: number | null;
   parked?: number;
-  sent: number;
-  retries: number;
+  sent?: number;
+  retries?: number;
   rows: readonly OutboxRow[];
 }>;
 

@@ -1,10 +1,10 @@
 // What became of an event: outbox row, commit, each group, dead letter, replays; and what belongs to it.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { get, getText, url } from "../lib/api.ts";
+import { get, getText } from "../lib/api.ts";
 import { relationsOf } from "../lib/relations.ts";
 import { useResource } from "../lib/data.ts";
-import { bytes, command, curl, duration, plural, time, visible } from "../lib/format.ts";
+import { bytes, command, duration, plural, time, visible } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
 import { advice } from "../lib/reasons.ts";
 import { record, type Shown as Shown_, take } from "../lib/record.ts";
@@ -63,10 +63,9 @@ async function follow(topic: string, which: { id: string } | { seq: string }, pa
   return { journey: { ...rest, ...(groups && { groups }), next }, shown: event === undefined || event === "null" ? undefined : record(event) };
 }
 
-/** The command shows an event by its id; where nobody knows that any more, a request does it by the seq. */
+/** The command shows an event by its id, or by its seq where nobody knows the id any more. */
 function commandOf(topic: string, id: string | undefined, seq: number | undefined): string {
-  if (id !== undefined) return command("event show", [id], { "--topic": topic });
-  return curl("GET", `${location.origin}${url("/event", { topic, seq })}`);
+  return id === undefined ? command("event show", [], { "--topic": topic, "--seq": seq }) : command("event show", [id], { "--topic": topic });
 }
 
 export function EventScreen() {

@@ -78,7 +78,7 @@ function Members({ hubs }: { hubs: readonly Hub[] }) {
   const { data, error } = served.state.value;
   return (
     <>
-      <ErrorBanner error={error} retry={served.reload} />
+      <ErrorBanner error={error} retry={served.reload} isBelow />
       <Scroll label="Hubs">
         <table class="plain">
           <thead><tr><th scope="col">Hub</th><th scope="col">Address</th><th scope="col" class="numeric">Groups</th><th scope="col">Version</th><th scope="col" class="numeric">Running for</th></tr></thead>

@@ -19,6 +19,7 @@ import { type Column, orderOf, Table } from "../ui/table.tsx";
 import { JobDialog, Jobs } from "./jobs.tsx";
 import { LetterDialog } from "./letter.tsx";
 import { Act, type Acting, type Which } from "./replay.tsx";
+import { ActOnTopics, type ActingOnTopics } from "./replay-topics.tsx";
 
 const PAGE = 1_000;
 /** Errors that are shown apart. */
@@ -53,7 +54,7 @@ export function Letters() {
   const all = useResource("every letter", (signal) => get<Summary>("/dlq/summary", {}, signal));
   /** By their ids, as they were when they were chosen: a list that is read again may have them no more. */
   const chosen = useSignal<ReadonlyMap<string, Letter>>(new Map());
-  const acting = useSignal<Acting | undefined>(undefined);
+  const acting = useSignal<Acting | ActingOnTopics | undefined>(undefined);
   useLive({ view: "overview" }, {});
   useEffect(() => {
     chosen.value = new Map();
@@ -79,19 +80,28 @@ export function Letters() {
     if (!next.delete(one.id)) next.set(one.id, one);
     chosen.value = next;
   };
+  const of = {
+    which,
+    started: (id: string) => set({ job: id }),
+    close: () => { acting.value = undefined; },
+    done: () => {
+      chosen.value = new Map();
+      reload();
+    },
+  };
   return (
     <>
       <h1>Dead letters</h1>
       <Filters all={all.state.value.data} />
       <Jobs />
-      <ErrorBanner error={summary.state.value.error} retry={summary.reload} />
+      <ErrorBanner error={error === undefined ? summary.state.value.error : undefined} retry={summary.reload} isBelow />
       {total !== undefined && <Causes total={total} err={err} />}
       <Shown error={error} at={at} retry={letters.reload}>
         {listing.ids.length === 0 ? (
           !loading && error === undefined && <NoLetters which={which} all={all.state.value.data} />
         ) : (
           <>
-            <Actions which={which} letters={data?.rows ?? []} picked={picked} matching={matching} acting={acting} chosen={chosen}>
+            <Actions which={which} letters={data?.rows ?? []} picked={picked} matching={matching} isWhole={data?.next === undefined} groups={total?.complete === true && total.otherGroups === 0 ? total.groups : undefined} acting={acting} chosen={chosen}>
               <span class="muted">{plural(listing.ids.length, "letter")}{data?.next === undefined ? "" : ", and more"}</span>
               {data?.next !== undefined && <Button busy={letters.busy.value} onClick={() => void letters.more()}>Read on</Button>}
             </Actions>
@@ -108,18 +118,7 @@ export function Letters() {
         )}
       </Shown>
       {letter !== undefined && <LetterDialog topic={route.value.params["of"] ?? topic ?? ""} id={letter} close={() => set({ letter: undefined, of: undefined })} done={reload} />}
-      {acting.value !== undefined && (
-        <Act
-          acting={acting.value}
-          which={which}
-          started={(id) => set({ job: id })}
-          close={() => { acting.value = undefined; }}
-          done={() => {
-            chosen.value = new Map();
-            reload();
-          }}
-        />
-      )}
+      {acting.value !== undefined && ("topic" in acting.value ? <Act acting={acting.value} {...of} /> : <ActOnTopics acting={acting.value} {...of} />)}
       {job !== undefined && <JobDialog id={job} close={() => { set({ job: undefined }); reload(); }} />}
     </>
   );
@@ -191,22 +190,26 @@ function Actions(props: {
   letters: readonly Letter[];
   picked: readonly Letter[];
   matching: number | undefined;
-  acting: Signal<Acting | undefined>;
+  /** Whether `letters` are all that match. */
+  isWhole: boolean;
+  /** The groups that have letters, if all of them are known. */
+  groups: Summary["groups"] | undefined;
+  acting: Signal<Acting | ActingOnTopics | undefined>;
   chosen: Signal<ReadonlyMap<string, Letter>>;
   children: ComponentChildren;
 }) {
   const { which, letters, picked, acting, chosen } = props;
-  // Replays act on one topic: that of the filter, or of what is selected.
-  const topics = new Set((picked.length > 0 ? picked : letters).map((one) => one.topic));
+  // One topic: that of the filter, or of what is selected. Else the action says of each topic what would be done.
+  const topics = new Set((picked.length > 0 ? picked : props.isWhole ? letters : props.groups ?? []).map((one) => one.topic));
   const topic = which.topic ?? (topics.size === 1 ? [...topics][0] : undefined);
-  const several = "letters of several topics are shown; choose one topic above, or select letters of one topic";
-  const refusal = topic === undefined ? several : refused("admin", topic);
+  const refusals = topic === undefined ? [...topics].map((one) => refused("admin", one)) : [refused("admin", topic)];
+  const refusal = refusals.length > 0 && refusals.every((one) => one !== undefined) ? refusals[0] : undefined;
   const again = "all of these were replayed; select those that are to be replayed again";
   const selective = "letters that match and were not replayed would go, too; select those that are to be discarded";
   const ask = (kind: Acting["kind"]) => {
-    if (topic === undefined) return;
     const round = 1 + Math.max(0, ...picked.map((one) => one.replays));
-    acting.value = picked.length > 0 ? { kind, topic, ids: picked.map((one) => one.id), round } : { kind, topic };
+    if (topic !== undefined) acting.value = picked.length > 0 ? { kind, topic, ids: picked.map((one) => one.id), round } : { kind, topic };
+    else acting.value = picked.length > 0 ? { kind, chosen: byTopic(picked), round } : { kind };
   };
   const isAll = letters.length > 0 && letters.every((one) => chosen.value.has(one.id));
   return (
@@ -219,6 +222,13 @@ function Actions(props: {
       {props.children}
     </div>
   );
+}
+
+/** The ids of letters, by topic. */
+function byTopic(letters: readonly Letter[]): ReadonlyMap<string, readonly string[]> {
+  const ids = new Map<string, string[]>();
+  for (const { topic, id } of letters) ids.set(topic, [...(ids.get(topic) ?? []), id]);
+  return ids;
 }
 
 function NoLetters({ which, all }: { which: Which; all: Summary | undefined }) {

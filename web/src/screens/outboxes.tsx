@@ -2,10 +2,10 @@
 import { useSignal } from "@preact/signals";
 import { get, post } from "../lib/api.ts";
 import { useResource } from "../lib/data.ts";
-import { count, curl, duration, plural } from "../lib/format.ts";
+import { command, count, duration, plural } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
 import { to } from "../lib/route.ts";
-import { refusedForAll } from "../lib/session.ts";
+import { refusedForAll, who } from "../lib/session.ts";
 import type { Outbox, OutboxRow } from "../lib/types.ts";
 import { Age, Badge, Button, Empty, Fact, Facts, Foreign, Scroll, Shown } from "../ui/basics.tsx";
 import { Confirm } from "../ui/confirm.tsx";
@@ -30,7 +30,9 @@ export function Outboxes() {
       <h1>Outboxes</h1>
       <div class="toolbar"><FilterBox label="Filter outboxes by name, topic, key or error" placeholder="Name, topic, key or error" /></div>
       <Shown error={error} at={at} retry={list.reload}>
-        {data?.outboxes.length === 0 && (
+        {who.value?.admin === false && <p class="muted">An outbox has rows of any topic. How outboxes are doing is shown to tokens with the right <code>admin</code> for all topics; this one sees the parked rows of topics that it may read or administrate.</p>}
+        {data?.outboxes.length === 0 && who.value?.admin === false && <Empty title="No parked row"><p>No row of a topic that this token may read or administrate is parked.</p></Empty>}
+        {data?.outboxes.length === 0 && who.value?.admin !== false && (
           <Empty title="This hub drains no outbox">
             <p>An outbox publishes rows that your services write in their own transactions. Name one in the configuration:</p>
             <pre class="block">{'[[outbox]]\nname = "shop"\nurl = "postgres://hub@db/shop"'}</pre>
@@ -52,13 +54,15 @@ function OutboxCard({ outbox, ask }: { outbox: Outbox; ask: (retry: Retry) => vo
         {(outbox.parked ?? 0) > 0 && <Button refused={refusedForAll()} onClick={() => ask({ outbox: outbox.name })}>Retry all parked…</Button>}
       </div>
       {outbox.reason !== undefined && <p><Foreign text={outbox.reason} most={500} /></p>}
-      <Facts>
-        <Fact name="Pending">{count(outbox.pending)}</Fact>
-        <Fact name="Oldest pending">{duration(outbox.oldestAgeMs)}</Fact>
-        <Fact name="Parked">{count(outbox.parked)}</Fact>
-        <Fact name="Sent by this hub">{count(outbox.sent)}</Fact>
-        <Fact name="Retries">{count(outbox.retries)}</Fact>
-      </Facts>
+      {who.value?.admin !== false && (
+        <Facts>
+          <Fact name="Pending">{count(outbox.pending)}</Fact>
+          <Fact name="Oldest pending">{duration(outbox.oldestAgeMs)}</Fact>
+          <Fact name="Parked">{count(outbox.parked)}</Fact>
+          <Fact name="Sent by this hub">{count(outbox.sent)}</Fact>
+          <Fact name="Retries">{count(outbox.retries)}</Fact>
+        </Facts>
+      )}
       {outbox.connected && outbox.rows.length === 0 && <p class="muted">No row is parked.</p>}
       {outbox.rows.length > 0 && (
         <Scroll label={`Parked rows of ${outbox.name}`}>
@@ -103,7 +107,7 @@ function Act({ retry: { outbox, row }, close, done }: { retry: Retry; close: () 
       title={`Retry parked rows of ${outbox}`}
       verb="Retry"
       refused={refusedForAll()}
-      command={curl("POST", `${location.origin}/outbox/retry`, JSON.stringify(body))}
+      command={command("outbox retry", row === undefined ? [] : [row.id], { "--through-hub": true, "--outbox": outbox })}
       preview={async () => {
         const { outboxes } = await get<{ outboxes: Outbox[] }>("/outbox", { outbox });
         const parked = outboxes[0]?.parked ?? 0;

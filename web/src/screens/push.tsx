@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { pages, post, remove } from "../lib/api.ts";
 import { useResource } from "../lib/data.ts";
-import { count, curl } from "../lib/format.ts";
+import { command, count } from "../lib/format.ts";
 import { useLive } from "../lib/live.ts";
 import { isPattern } from "../lib/patterns.ts";
 import { REASONS } from "../lib/reasons.ts";
@@ -54,7 +54,8 @@ export function Push() {
         {data?.endpoints.length === 0 && (
           <Empty title="No push endpoint that this token may administrate">
             <p>The hub can deliver a group by HTTP POST, signed as a Standard Webhook:</p>
-            <CliCommand text={curl("PUT", `${location.origin}/push/crm`, '{"topic":"orders.*","url":"…","secrets":["whsec_…"]}')} />
+            <pre class="block">{'{"topic": "orders.*", "url": "…", "secrets": ["whsec_…"]}'}</pre>
+            <CliCommand text={command("push put", ["crm", "crm.json"])} />
           </Empty>
         )}
         {data !== undefined && data.endpoints.length > 0 && shown.length === 0 && <Empty title="No endpoint matches"><p>Take away the filter to see all of them.</p></Empty>}
@@ -102,7 +103,7 @@ function Act({ acting, close, done }: { acting: Acting; close: () => void; done:
       verb={isResume ? "Resume" : "Delete"}
       danger={!isResume}
       refused={why(acting)}
-      command={isResume ? curl("POST", `${location.origin}${path}/resume`) : curl("DELETE", `${location.origin}${path}`)}
+      command={command(isResume ? "push resume" : "push rm", [endpoint.name])}
       preview={async () => ({
         says: isResume
           ? <p>The hub sends to the endpoint again at once.</p>

@@ -30,7 +30,7 @@ export function Related({ topic, relation, seq }: { topic: string; relation: Rel
   return (
     <section aria-label={`Same ${relation.name}`}>
       <h2>Same {relation.name} <small><Foreign text={relation.id} most={80} /></small></h2>
-      <ErrorBanner error={error} retry={related.reload} />
+      <ErrorBanner error={error} retry={related.reload} isBelow={data !== undefined} />
       {data === undefined ? error === undefined && <p class="muted">Reading the topic…</p> : (
         <>
           <Scroll label={`Events with the same ${relation.name}`}>
@@ -50,6 +50,7 @@ export function Related({ topic, relation, seq }: { topic: string; relation: Rel
           {!data.isWhole && <p class="muted">Only a part of the topic was read.</p>}
         </>
       )}
+      <p><a href={to("/find", relation.parameter === "traceId" ? { trace: relation.id } : { correlation: relation.id })}>Find them in every topic</a></p>
       <CliCommand text={command("replay", [topic], { [relation.option]: relation.id })} />
     </section>
   );

@@ -1,5 +1,5 @@
 // Replays or discards dead letters: selected ones, or everything that the filter matches.
-import { useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import { type ApiError, post } from "../lib/api.ts";
 import { asApiError } from "../lib/data.ts";
 import { command, count, plural } from "../lib/format.ts";
@@ -13,19 +13,19 @@ export type Acting = Readonly<{ kind: "replay" | "discard"; topic: string; ids?:
 export type Outcome = Readonly<{ replayed?: number; skipped?: number; failed?: number; discarded?: number; next?: string; job?: string; total?: number; failures?: readonly { error: string }[] }>;
 
 /** `upto` is the newest letter that was counted. */
-type DryRun = Readonly<{ matched: number; skipped?: number; complete?: boolean; upto?: number }>;
+export type DryRun = Readonly<{ matched: number; skipped?: number; complete?: boolean; upto?: number }>;
 /** What was done. With `error`, a request failed before everything was. */
-type Sum = { replayed: number; skipped: number; failed: number; discarded: number; reason: string | undefined; isStopped: boolean; error: ApiError | undefined };
+export type Sum = { replayed: number; skipped: number; failed: number; discarded: number; reason: string | undefined; isStopped: boolean; error: ApiError | undefined };
 
 /** Ids that a command line names one by one; more would not fit into one. */
-const COMMAND_IDS = 200;
+export const COMMAND_IDS = 200;
 /** Ids of one request. */
 const REQUEST_IDS = 1_000;
 
-const FLAGS: Readonly<Record<string, string>> = { group: "--group", err: "--err", q: "--contains", key: "--key" };
+export const FLAGS: Readonly<Record<string, string>> = { group: "--group", err: "--err", q: "--contains", key: "--key" };
 
 /** Undefined if it would have to name too many ids. */
-function commandOf({ kind, topic, ids, round = 1 }: Acting, filter: Which, rate: string): string | undefined {
+export function commandOf({ kind, topic, ids, round = 1 }: Acting, filter: Which, rate: string): string | undefined {
   if (ids !== undefined && ids.length > COMMAND_IDS) return undefined;
   const chosen = ids === undefined ? Object.fromEntries(Object.entries(filter).map(([name, value]) => [FLAGS[name] ?? `--${name}`, value])) : {};
   if (kind === "replay") return command("dlq replay", [topic], { ...chosen, "--id": ids, "--round": round > 1 ? round : undefined, "--rate": rate });
@@ -33,13 +33,42 @@ function commandOf({ kind, topic, ids, round = 1 }: Acting, filter: Which, rate:
 }
 
 /** The selected letters as requests name them; one request without ids if all that match are meant. */
-function partsOf(ids: readonly string[] | undefined): readonly { ids?: readonly string[] }[] {
+export function partsOf(ids: readonly string[] | undefined): readonly { ids?: readonly string[] }[] {
   if (ids === undefined) return [{}];
   return Array.from({ length: Math.ceil(ids.length / REQUEST_IDS) }, (_, n) => ({ ids: ids.slice(n * REQUEST_IDS, (n + 1) * REQUEST_IDS) }));
 }
 
+/** What a request about one topic says, beside the ids. */
+export function bodyOf({ kind, topic, ids, round }: Acting, which: Which): object {
+  const { topic: _, replayed: __, ...filter } = which;
+  const isEverything = ids === undefined && Object.keys(filter).length === 0;
+  return {
+    topic,
+    ...(ids === undefined ? filter : {}),
+    ...(kind === "discard" && isEverything ? { all: true } : {}),
+    ...(kind === "replay" && round !== undefined && round > 1 ? { round } : {}),
+  };
+}
+
+/** What a dry run says of one topic: how many letters match, how many of them were replayed in this round before, and where the count ended. */
+export type Counted = Readonly<{ matched: number; skipped: number; upto: number | undefined; isComplete: boolean }>;
+
+export async function countLetters(path: string, body: object, ids: readonly string[] | undefined): Promise<Counted> {
+  let counted: Counted = { matched: 0, skipped: 0, upto: undefined, isComplete: true };
+  for (const part of partsOf(ids)) {
+    const dry = await post<DryRun>(path, { ...body, ...part, dryRun: true });
+    counted = {
+      matched: counted.matched + dry.matched,
+      skipped: counted.skipped + (dry.skipped ?? 0),
+      upto: counted.upto ?? dry.upto,
+      isComplete: counted.isComplete && dry.complete !== false,
+    };
+  }
+  return counted;
+}
+
 /** The request in parts that the hub takes, one after the other, until they are through or somebody stops them. */
-async function inParts(path: string, body: object, ids: readonly string[] | undefined, total: number, { signal, report }: Progress): Promise<Sum> {
+export async function inParts(path: string, body: object, ids: readonly string[] | undefined, total: number, { signal, report }: Progress): Promise<Sum> {
   const sum: Sum = { replayed: 0, skipped: 0, failed: 0, discarded: 0, reason: undefined, isStopped: false, error: undefined };
   const parts = partsOf(ids);
   for (const part of parts) {
@@ -64,16 +93,23 @@ async function inParts(path: string, body: object, ids: readonly string[] | unde
   return sum;
 }
 
+export function RateField({ rate, hint }: { rate: Signal<string>; hint: string }) {
+  return (
+    <Field label="At most per second" hint={hint}>
+      <input inputMode="numeric" value={rate.value} onInput={(event) => { rate.value = event.currentTarget.value.replace(/[^0-9]/g, "").replace(/^0+/, "").slice(0, 5); }} />
+    </Field>
+  );
+}
+
 export function Act({ acting, which, close, done, started }: { acting: Acting; which: Which; close: () => void; done: () => void; started: (job: string) => void }) {
   const rate = useSignal("");
   const total = useSignal(0);
   /** What is given up after the count is not acted on. */
   const upto = useSignal<number | undefined>(undefined);
-  const { kind, topic, ids, round } = acting;
+  const { kind, topic, ids } = acting;
   const isReplay = kind === "replay";
   const { topic: _, replayed: __, ...filter } = which;
-  const isEverything = ids === undefined && Object.keys(filter).length === 0;
-  const body = { topic, ...(ids === undefined ? filter : {}), ...(!isReplay && isEverything ? { all: true } : {}), ...(isReplay && round !== undefined && round > 1 ? { round } : {}) };
+  const body = bodyOf(acting, which);
   const counted = () => (upto.peek() === undefined ? body : { ...body, upto: upto.peek() });
   const path = isReplay ? "/dlq/replay" : "/dlq/delete";
   const most = ids !== undefined && ids.length > REQUEST_IDS ? `a job takes at most ${count(REQUEST_IDS)} selected letters; leave the rate empty, or filter instead` : undefined;
@@ -85,15 +121,11 @@ export function Act({ acting, which, close, done, started }: { acting: Acting; w
       refused={refused("admin", topic) ?? (rate.value === "" ? undefined : most)}
       command={commandOf(acting, filter, rate.value)}
       preview={async () => {
-        let [matched, skipped, more] = [0, 0, ""];
         upto.value = undefined;
-        for (const part of partsOf(ids)) {
-          const dry = await post<DryRun>(path, { ...body, ...part, dryRun: true });
-          matched += dry.matched;
-          skipped += dry.skipped ?? 0;
-          if (dry.complete === false) more = "At least ";
-          upto.value ??= dry.upto;
-        }
+        const counts = await countLetters(path, body, ids);
+        const { matched, skipped } = counts;
+        const more = counts.isComplete ? "" : "At least ";
+        upto.value = counts.upto;
         total.value = matched;
         const nothing = matched - skipped > 0 ? undefined : matched === 0 ? "no letter matches any more" : "all of them were replayed before; select them to replay them once more";
         if (!isReplay) {
@@ -129,9 +161,7 @@ export function Act({ acting, which, close, done, started }: { acting: Acting; w
     >
       {(ids?.length ?? 0) > COMMAND_IDS && <p class="muted">A command line has no room for more than {count(COMMAND_IDS)} ids: to do the same there, choose the letters by a filter.</p>}
       {isReplay && (
-        <Field label="At most per second" hint="Empty: at once. With a rate it is a job of the hub: it goes on when this page is closed, and can be cancelled.">
-          <input inputMode="numeric" value={rate.value} onInput={(event) => { rate.value = event.currentTarget.value.replace(/[^0-9]/g, "").replace(/^0+/, "").slice(0, 5); }} />
-        </Field>
+        <RateField rate={rate} hint="Empty: at once. With a rate it is a job of the hub: it goes on when this page is closed, and can be cancelled." />
       )}
     </Confirm>
   );

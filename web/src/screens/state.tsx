@@ -50,7 +50,7 @@ export function StateScreen() {
   return (
     <>
       <h1>State</h1>
-      <ErrorBanner error={error} at={at} retry={topics.reload} />
+      <ErrorBanner error={error} at={at} retry={topics.reload} isBelow={list !== undefined} />
       {topic !== undefined && (
         <div class="toolbar">
           <label class="inline">Topic
@@ -198,7 +198,7 @@ export function StateTable({ topic }: { topic: string }) {
         </p>
       )}
       {!isPast && !latest.isWhole && <p class="note">The topic has more keys than are read: {count(latest.list.rows.size)} are shown.</p>}
-      <Shown error={failed} retry={() => [past, later, { reload }].forEach((one) => one.reload())}>
+      <Shown error={failed} hasData={listing.ids.length > 0} retry={() => [past, later, { reload }].forEach((one) => one.reload())}>
         {!isReading && listing.ids.length === 0 ? (
           <NoKeys topic={topic} isFiltered={q !== "" || (isPast && diff === "1")} isPast={isPast} />
         ) : (

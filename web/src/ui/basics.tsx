@@ -1,7 +1,7 @@
 // Small parts that every screen uses.
 import { signal, useSignal } from "@preact/signals";
 import { type ComponentChildren, createContext } from "preact";
-import { useContext, useEffect } from "preact/hooks";
+import { useContext, useEffect, useRef } from "preact/hooks";
 import { announce, spoken } from "../lib/announce.ts";
 import { copy } from "../lib/clipboard.ts";
 import { now } from "../lib/clock.ts";
@@ -139,7 +139,23 @@ export function Alert({ error }: { error: ApiError }) {
   return <span role="alert"><Foreign text={error.message} most={600} /> <span class="muted">({error.code})</span></span>;
 }
 
-/** A refusal or an outage, above data that stays. */
+/** What stands over the lower end of the screen, in room that every screen leaves free: it comes and goes, and nothing moves under the pointer. */
+export const docked = signal<ReadonlyMap<object, ComponentChildren>>(new Map());
+
+export function Docked({ children }: Children) {
+  const key = useRef({});
+  useEffect(() => {
+    docked.value = new Map(docked.peek()).set(key.current, children);
+  });
+  useEffect(() => () => {
+    const rest = new Map(docked.peek());
+    rest.delete(key.current);
+    docked.value = rest;
+  }, []);
+  return null;
+}
+
+/** A refusal or an outage: in place of data that there is none of, or docked while there is some. */
 export function ErrorBanner({ error, at, retry, isBelow }: { error: ApiError | undefined; at?: number | undefined; retry?: () => void; isBelow?: boolean }) {
   const inDialog = useContext(InDialog);
   // A token that is missing or over is asked for by a dialog. The frame says that the hub is away, where a dialog does not hide that.
@@ -153,8 +169,8 @@ export function ErrorBanner({ error, at, retry, isBelow }: { error: ApiError | u
     };
   }, [text]);
   if (error === undefined || text === undefined) return null;
-  return (
-    <div class={isBelow === true ? "banner below" : "banner"}>
+  const banner = (
+    <div class="banner">
       <Icon name="warning" />
       <div>
         <Alert error={error} />
@@ -164,17 +180,15 @@ export function ErrorBanner({ error, at, retry, isBelow }: { error: ApiError | u
       {retry !== undefined && <Button onClick={retry}>Try again</Button>}
     </div>
   );
+  return isBelow === true && !inDialog ? <Docked>{banner}</Docked> : banner;
 }
 
-/** The data of a request. If a newer request failed, the data stays, greyed, with a banner below, where it moves nothing under the pointer. */
-export function Shown({ error, at, retry, children }: Children & { error: ApiError | undefined; at?: number | undefined; retry?: () => void }) {
-  const isBelow = at !== undefined;
-  const banner = <ErrorBanner error={error} at={at} isBelow={isBelow} {...(retry === undefined ? {} : { retry })} />;
+/** The data of a request. If a newer request failed, the data stays, greyed, with a docked banner. `hasData` says that there is some whose age nobody knows. */
+export function Shown({ error, at, hasData = at !== undefined, retry, children }: Children & { error: ApiError | undefined; at?: number | undefined; hasData?: boolean; retry?: () => void }) {
   return (
     <>
-      {!isBelow && banner}
+      <ErrorBanner error={error} at={at} isBelow={hasData} {...(retry === undefined ? {} : { retry })} />
       <div class={error === undefined ? "shown" : "shown old"}>{children}</div>
-      {isBelow && banner}
     </>
   );
 }

@@ -9,9 +9,10 @@ import { duration, time } from "../lib/format.ts";
 import { type Connection, connection, latest, retry } from "../lib/live.ts";
 import { go, path, to } from "../lib/route.ts";
 import { describe } from "../lib/rights.ts";
+import { searchOf } from "../lib/search.ts";
 import { asked, forget, rightsShown, token, tokenIn, use, who } from "../lib/session.ts";
 import { lettersOn, setLetters, SHORTCUTS } from "../lib/keys.ts";
-import { Age, Alert, Button, Field, Foreign, Announcements, saidByBanners } from "./basics.tsx";
+import { Age, Alert, Button, docked, Field, Foreign, Announcements, saidByBanners } from "./basics.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 import { theme, nextTheme } from "../lib/theme.ts";
@@ -60,6 +61,7 @@ export function Shell({ children, help }: { children: ComponentChildren; help: {
         <div class={IS_OLD[connection.value.state] === true ? "screen old" : "screen"}>{children}</div>
       </main>
       <div class="dock">
+        {[...docked.value.values()]}
         <Expiry />
         <Outage />
       </div>
@@ -84,7 +86,7 @@ function Status() {
   }
 }
 
-/** Why nothing is live. It stands below the screen, where it pushes nothing away from under the pointer. */
+/** Why nothing is live. */
 function Outage() {
   const state = connection.value;
   if (state.state !== "waiting" && state.state !== "stopped") return null;
@@ -102,19 +104,23 @@ function Outage() {
   );
 }
 
-/** An event by its id, or by its topic and seq. */
+/** An event by its id, or by its topic and seq; the events of a trace or a correlation id. */
 function FindBox() {
   const text = useSignal("");
   const submit = () => {
-    const given = text.peek().trim();
-    const place = /^([A-Za-z0-9_.-]+)[\s/:#]+(\d+)$/.exec(given);
-    if (place?.[1] !== undefined) go("/event", { topic: place[1], seq: place[2] });
-    else if (given !== "") go("/find", { id: given });
+    const search = searchOf(text.peek());
+    switch (search?.kind) {
+      case undefined: return;
+      case "place": return go("/event", { topic: search.topic, seq: search.seq });
+      case "id": return go("/find", { id: search.id });
+      case "trace": return go("/find", { trace: search.id });
+      case "correlation": return go("/find", { correlation: search.id });
+    }
   };
   return (
     <form class="find" role="search" onSubmit={(event) => { event.preventDefault(); submit(); }}>
       <Icon name="search" />
-      <input type="search" aria-label="Find an event by its id, or by topic and seq" placeholder="Find an event: its id, or topic and seq" value={text.value} autocomplete="off" spellcheck={false} onInput={(event) => { text.value = event.currentTarget.value; }} />
+      <input type="search" aria-label="Find an event by its id, by topic and seq, or events by trace id, traceparent or correlation id" placeholder="Find: id, topic and seq, traceparent, …" value={text.value} autocomplete="off" spellcheck={false} onInput={(event) => { text.value = event.currentTarget.value; }} />
     </form>
   );
 }

@@ -18,6 +18,25 @@ const FULL = [
   "/state?topic=process.state&at=1",
 ];
 
+const UNKNOWN = "018f4e3a-1b2c-7d3e-8f40-112233445566";
+/** Links to what is not there: it never was, was deleted, or was cleaned away. */
+const MISSING: readonly (readonly [screen: string, says: string | RegExp])[] = [
+  ["/topic?topic=no.such.topic", /no\.such\.topic does not exist|No such topic/],
+  ["/topic?topic=no.such.topic&tab=groups", /no\.such\.topic/],
+  [`/event?topic=orders.created&id=${UNKNOWN}`, "The topic does not have it"],
+  ["/event?topic=orders.created&seq=999999", "The topic does not have it"],
+  ["/event?topic=no.such.topic&seq=1", /topic no\.such\.topic does not exist/],
+  ["/group?topic=orders.created&group=nobody", /nobody/],
+  ["/group?topic=no.such.topic&group=nobody", /no\.such\.topic/],
+  [`/letters?letter=${UNKNOWN}&of=orders.created`, /has no dead letter|no such|does not/i],
+  ["/letters?topic=orders.created&err=nothing", "None matches these filters."],
+  [`/letters?job=${UNKNOWN}`, "No such replay"],
+  ["/state?topic=no.such.topic", /no\.such\.topic/],
+  [`/find?id=${UNKNOWN}`, "No topic has this id"],
+  ["/find?trace=4bf92f3577b34da6a3ce929d0e0e4736", "No event with this trace"],
+  ["/find?correlation=nothing", "No event with this correlation id"],
+];
+
 const LOOKS = [
   { theme: "light", width: 360, height: 740 },
   { theme: "light", width: 1440, height: 900 },
@@ -53,6 +72,69 @@ for (const look of LOOKS) {
     async (world) => {
       await busyShop(world.hub);
       await everyScreen(world, FULL, look);
+    },
+    { config: SHOP_CONFIG },
+  );
+}
+
+for (const look of [LOOKS[0], LOOKS[3]]) {
+  browserTest(
+    `axe finds nothing serious on what is missing, ${look.theme}, ${look.width} px`,
+    async ({ hub, open }) => {
+      await busyShop(hub);
+      const viewer = await open("/", look);
+      const found: [string, string][] = [];
+      for (const [screen, says] of MISSING) {
+        await viewer.go(screen);
+        await viewer.see(viewer.page.locator("main, dialog, .dock").getByText(says).filter({ visible: true }));
+        await viewer.settled();
+        for (const text of await axe(viewer)) found.push([screen, text]);
+        await viewer.go("/no-such-page");
+        await viewer.gone(viewer.page.getByRole("dialog"));
+      }
+      none(found);
+    },
+    { config: SHOP_CONFIG },
+  );
+
+  browserTest(
+    `axe finds nothing serious on what a token may not see, ${look.theme}, ${look.width} px`,
+    async ({ hub, open }) => {
+      await busyShop(hub);
+      const token = await hub.mint(["subscribe:stock.*"]);
+      const viewer = await open("/", { ...look, token });
+      const found: [string, string][] = [];
+      for (const screen of FULL) {
+        await viewer.go(screen);
+        await viewer.settled();
+        for (const text of await axe(viewer)) found.push([screen, text]);
+      }
+      // The screens that need a right say which.
+      await viewer.go("/topic?topic=orders.created");
+      await viewer.see(viewer.text(/it needs the scope subscribe:orders\.created/));
+      await viewer.go("/event?topic=orders.created&seq=1");
+      await viewer.see(viewer.text("the token does not allow subscribe on topic \"orders.created\""));
+      await viewer.see(viewer.button("What your token allows"));
+      none(found);
+    },
+    { config: SHOP_CONFIG },
+  );
+
+  browserTest(
+    `axe finds nothing serious on screens that are opened while the hub is away, ${look.theme}, ${look.width} px`,
+    async ({ hub, open }) => {
+      await busyShop(hub);
+      const viewer = await open("/", look);
+      await viewer.settled();
+      await hub.kill();
+      await viewer.see(viewer.page.locator(".banner").filter({ hasText: "the hub does not answer" }));
+      const found: [string, string][] = [];
+      for (const screen of FULL) {
+        await viewer.go(screen);
+        await viewer.settled();
+        for (const text of await axe(viewer)) found.push([screen, text]);
+      }
+      none(found);
     },
     { config: SHOP_CONFIG },
   );

@@ -11,7 +11,8 @@ type Query = URLSearchParams;
 async function answerFor(viewer: Viewer, path: string, answer: (query: Query, route: Route) => unknown): Promise<void> {
   await viewer.page.route((url) => url.pathname === path, async (route) => {
     const made = await answer(new URL(route.request().url()).searchParams, route);
-    if (made !== undefined) await route.fulfill({ json: made });
+    // The page may be gone by then, with the test.
+    if (made !== undefined) await route.fulfill({ json: made }).catch(() => undefined);
   });
 }
 
@@ -31,17 +32,6 @@ function refuse(route: Route, status = 503): Promise<void> {
 
 function letter(id: string, topic = "orders.created") {
   return { id, topic, group: "billing", key: `key-${id}`, originalSeq: 1, attempts: 1, ts: 1, err: `error ${id}`, replays: 0 };
-}
-
-/** Has the page read everything again, as after a time in the background. */
-async function comeBack(viewer: Viewer): Promise<void> {
-  for (const state of ["hidden", "visible"]) {
-    await viewer.evaluate(`{
-      Object.defineProperty(document, "visibilityState", { configurable: true, get: () => "${state}" });
-      document.dispatchEvent(new Event("visibilitychange"));
-    }`);
-  }
-  await viewer.live();
 }
 
 const rows = (viewer: Viewer, text: string) => viewer.page.locator("tbody tr").filter({ hasText: text });
@@ -79,7 +69,7 @@ browserTest("letters that were read on stay, and chosen ones stay chosen, when t
   await viewer.button("Select all shown").click();
   await viewer.see(viewer.button("Replay 2 selected…"));
   isReplayed = true;
-  await comeBack(viewer);
+  await viewer.comeBack();
   await viewer.see(rows(viewer, "error new"));
   await viewer.see(rows(viewer, "error two"));
   await viewer.see(viewer.button("Replay 2 selected…"));
@@ -189,6 +179,31 @@ browserTest("a state of the past is compared with now when now is known, and cal
   await viewer.see(rows(viewer, "host:worker:1").getByText("the same"));
 }, { config: '[[topics]]\npattern = "process.state"\ncompaction = true\n' });
 
+browserTest("what is done with an endpoint or a parked row is shown as the command that does the same", async ({ hub, open }) => {
+  const definition = { topic: "orders.created", url: "https://hooks.example/", secrets: ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"] };
+  await hub.json("/push/crm", { method: "PUT", body: JSON.stringify(definition) });
+  const viewer = await open("/push");
+  const card = viewer.page.getByRole("region", { name: "crm" });
+  await card.getByRole("button", { name: "Delete…" }).click();
+  const command = viewer.dialog("Delete crm").locator("code");
+  assert.equal(await command.innerText(), `event-hub push rm crm --ops-url ${hub.http}`);
+  assert.equal(await hub.cli("push", "rm", "crm", "--yes", "--ops-url", hub.http), "crm: deleted; its group push.crm stays");
+  await viewer.gone(card);
+  await viewer.page.keyboard.press("Escape");
+
+  const row = { id: "018f4e3a-1b2c-7d3e-8f40-112233445566", topic: "orders.created", status: "error", ts: 1, attempts: 1, error: "refused" };
+  await answerFor(viewer, "/outbox", () => ({ outboxes: [{ name: "shop", connected: true, pending: 0, parked: 1, sent: 0, retries: 0, rows: [row] }] }));
+  await viewer.go("/outboxes");
+  const shown = viewer.dialog("Retry parked rows of shop").locator(".command code");
+  for (const [button, ids] of [["Retry all parked…", ""], [/^Retry… row/, `${row.id} `]] as const) {
+    await viewer.button(button).click();
+    await viewer.see(shown);
+    assert.equal(await shown.innerText(), `event-hub outbox retry ${ids}--through-hub --outbox shop --ops-url ${hub.http}`);
+    await viewer.page.keyboard.press("Escape");
+    await viewer.gone(shown);
+  }
+});
+
 browserTest("the search for an id tries again when it is told to", async ({ hub, open }) => {
   const { id } = await hub.publish("orders.created", "1");
   const viewer = await open();
@@ -209,7 +224,7 @@ browserTest("what is no id leads to where it may be found", async ({ hub, open }
   const field = viewer.page.getByLabel("Find an event by its id");
   await field.fill("orders");
   await viewer.page.keyboard.press("Enter");
-  await viewer.see(viewer.page.getByRole("heading", { name: "That is no id of an event" }));
+  await viewer.see(viewer.page.getByRole("heading", { name: "No event with this correlation id" }));
   await viewer.page.getByRole("link", { name: "topics with this in their name" }).click();
   await viewer.see(viewer.page.getByRole("link", { name: "orders.created" }));
   await field.fill("orders.created:1");

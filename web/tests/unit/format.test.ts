@@ -69,6 +69,12 @@ test("values and words that begin with a hyphen are not taken for options", () =
   assert.equal(commandAt(HERE, "publish", ["t", "-"], { "--key": "k" }), "event-hub publish t - --key k");
 });
 
+test("commands of push endpoints, jobs and outboxes name the hub of the page", () => {
+  for (const [name, words] of [["push resume", ["crm"]], ["jobs cancel", ["018f4e3a-1b2c-7d3e-8f40-112233445566"]], ["outbox retry", []]] as const) {
+    assert.equal(commandAt("https://hub.example", name, words), `${["event-hub", name, ...words].join(" ")} --ops-url https://hub.example`);
+  }
+});
+
 test("a request has its body and its address as one word each", () => {
   assert.equal(curl("POST", "http://127.0.0.1:8082/push/crm/resume"), 'curl -X POST -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8082/push/crm/resume');
   assert.equal(curl("POST", "http://h/outbox/retry", '{"outbox":"it\'s"}'), `curl -X POST -H "Authorization: Bearer $TOKEN" -d '{"outbox":"it'\\''s"}' http://h/outbox/retry`);

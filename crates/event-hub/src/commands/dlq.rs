@@ -6,6 +6,7 @@ mod rm;
 
 use crate::client::block_on;
 use crate::http::{HttpHub, HttpTarget};
+use crate::listing;
 use crate::term::safe;
 use crate::text::{finish, pretty};
 use anyhow::Result;
@@ -70,6 +71,12 @@ impl Filter {
     fn is_empty(&self) -> bool {
         self.pairs().is_empty()
     }
+}
+
+/// The topics with dead letters of a filter, by name; and whether there are more letters than were counted.
+async fn topics_with_letters(hub: &HttpHub, filter: &Filter) -> Result<(Vec<String>, bool)> {
+    let (counts, is_cut) = listing::letter_counts(hub, &filter.pairs()).await?;
+    Ok((counts.into_iter().map(|count| count.topic).collect(), is_cut))
 }
 
 /// The topic of the events, also if the dead-letter topic was named.

@@ -7,6 +7,8 @@ use crate::client::{Target, block_on};
 use crate::config::Config;
 use crate::config::outbox::Outbox;
 use crate::config::sources::{Flags, hidden};
+use crate::exit;
+use crate::http::{HttpHub, HttpTarget};
 use crate::outbox::Place;
 use crate::text::{columns, count, finish, plural, time};
 use crate::{log, text};
@@ -111,6 +113,13 @@ pub struct RetryArgs {
 
     #[command(flatten)]
     of: Where,
+
+    /// Ask a hub that drains the outbox of this name (--outbox), instead of its database. Needs a token with the admin right for all topics
+    #[arg(long, requires = "outbox")]
+    through_hub: bool,
+
+    #[command(flatten)]
+    hub: HttpTarget,
 }
 
 /// Publish the rows of an outbox to a hub: a drainer of its own, beside a service
@@ -179,6 +188,7 @@ pub fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Ls(args) => block_on(at(args.of.look(), async |outbox| ls(args, outbox).await)),
         Command::Show(args) => block_on(at(args.of.look(), async |outbox| show(args, outbox).await)),
+        Command::Retry(args) if args.through_hub => exit::of(block_on(retry_through_hub(args))),
         Command::Retry(args) => block_on(at(args.of.open(), async |outbox| retry(args, outbox).await)),
         Command::Purge(args) => block_on(at(args.of.open(), async |outbox| purge(args, outbox).await)),
         Command::Init(args) => block_on(init(args)),
@@ -326,14 +336,29 @@ async fn show(args: &ShowArgs, (outbox, store): &Opened) -> Result<ExitCode> {
 
 async fn retry(args: &RetryArgs, (outbox, store): &Opened) -> Result<ExitCode> {
     let ids: Vec<RowId> = args.ids.iter().map(|id| RowId::from(id.as_str())).collect();
-    let retried = store.retry((!ids.is_empty()).then_some(&ids[..])).await?;
-    text::print(&format!("{}: {} will be tried again\n", outbox.name, plural(retried, "row")))?;
-    let missing = (ids.len() as u64).saturating_sub(retried);
+    retried(&outbox.name, args, store.retry((!ids.is_empty()).then_some(&ids[..])).await?)
+}
+
+/// Says how many rows will be tried again, and answers the exit code.
+fn retried(name: &str, args: &RetryArgs, retried: u64) -> Result<ExitCode> {
+    text::print(&format!("{name}: {} will be tried again\n", plural(retried, "row")))?;
+    let missing = (args.ids.len() as u64).saturating_sub(retried);
     if missing > 0 {
         note!("error: {} of those that were named are not parked", plural(missing, "row"));
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The same by a hub, whose database nobody here has to reach.
+async fn retry_through_hub(args: &RetryArgs) -> Result<ExitCode> {
+    let name = args.of.outbox.as_deref().unwrap_or_default();
+    let mut body = json!({ "outbox": name });
+    if !args.ids.is_empty() {
+        body["ids"] = json!(args.ids);
+    }
+    let answer = HttpHub::new(&args.hub)?.needing("admin:**").post("/outbox/retry", &body).await?;
+    retried(name, args, answer["retried"].as_u64().unwrap_or(0))
 }
 
 async fn purge(args: &PurgeArgs, (outbox, store): &Opened) -> Result<ExitCode> {

@@ -322,6 +322,12 @@ impl Caller {
         self.rules.rules().iter().any(allows)
     }
 
+    /// Whether it may administrate all topics.
+    pub fn administrates_everything(&self) -> bool {
+        let all = Pattern::parse("**").expect("a pattern of every topic");
+        self.may(Action::Admin, Target::Pattern(&all), None)
+    }
+
     /// Whether it may know that there is such a topic: who may do anything with it does.
     pub fn sees_topic(&self, topic: &TopicName) -> bool {
         let target = Target::Topic(topic);

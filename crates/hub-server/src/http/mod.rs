@@ -25,7 +25,7 @@
 //! | `/whoami`, `/connections`, `/audit` | `whoami`, `connections`, `audit_lines` |
 //! | `/dlq…` | `dlq` |
 //! | `/jobs…` | `jobs` |
-//! | `/event`, `/event/find` | `event`, `find` |
+//! | `/event`, `/event/find`, `/event/search` | `event`, `find`, `search` |
 //! | `/stats`, the rates in lists | `stats` |
 //! | `/groups/detail` | `group_detail` |
 //! | `/hubs` | `hubs` |
@@ -83,6 +83,7 @@ mod record;
 mod replay;
 mod revoke;
 mod schemas;
+mod search;
 mod seek;
 mod stats;
 mod stream;
@@ -137,6 +138,7 @@ impl Hub {
             .at(&api::GROUP_DETAIL, get(group_detail::detail))
             .at(&api::EVENT, get(event::event))
             .at(&api::FIND_EVENT, get(find::find))
+            .at(&api::SEARCH_EVENTS, get(search::search))
             .at(&api::STATS, get(stats::stats))
             .at(&api::LIVE, get(live::live))
             .at(&api::DLQ, get(dlq::list))

@@ -42,8 +42,10 @@ struct Entry {
     #[serde(skip_serializing_if = "Option::is_none")]
     oldest_age_ms: Option<u64>,
     /// What this hub has done since it started.
-    sent: u64,
-    retries: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sent: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retries: Option<u64>,
     /// Parked rows, the oldest first.
     rows: Vec<Shown>,
 }
@@ -60,7 +62,7 @@ pub(super) async fn outbox(State(hub): State<Hub>, mut caller: Caller, RawQuery(
         // It sees no row, and nobody's database is asked for it.
         return Ok(Json(json!({ "outboxes": [] })).into_response());
     }
-    let wanted = params.get("outbox");
+    let (wanted, sees_everything) = (params.get("outbox"), caller.administrates_everything());
     let all = hub.outboxes().all().into_iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name));
     let mut entries = Vec::new();
     for (name, outbox) in all {
@@ -68,13 +70,14 @@ pub(super) async fn outbox(State(hub): State<Hub>, mut caller: Caller, RawQuery(
         let asked = in_time(async { Ok::<_, Failure>(look(&outbox, MOST_ROWS).await) }).await;
         let asked = asked.unwrap_or_else(|error| Err(error.to_string()));
         let entry = entry(name, &outbox, asked, &caller, limit);
-        // That there is one, and how it is doing, is for those who administrate; others see their rows.
-        if caller.administrates() || !entry.rows.is_empty() {
+        // An outbox has rows of any topic: that it exists, and how it is doing, is for administrators of all topics. Others see the
+        // outboxes that have parked rows of theirs.
+        if sees_everything || !entry.rows.is_empty() {
             entries.push(entry);
         }
         caller.owe(Work::groups(limit));
     }
-    if let Some(wanted) = wanted.filter(|_| entries.is_empty() && caller.administrates()) {
+    if let Some(wanted) = wanted.filter(|_| entries.is_empty() && sees_everything) {
         return Err(unknown(&hub, wanted));
     }
     Ok(Json(json!({ "outboxes": entries })).into_response())
@@ -98,34 +101,37 @@ fn entry(
     caller: &Caller,
     limit: usize,
 ) -> Entry {
-    let drained = outbox.progress.drained();
+    let all = caller.administrates_everything();
+    let drained = Some(outbox.progress.drained()).filter(|_| all);
     let (counts, rows, reason) = match asked {
         Ok((counts, rows)) => (Some(counts), rows, outbox.trouble.clone()),
         Err(reason) => (None, Vec::new(), Some(reason)),
     };
+    let connected = counts.is_some();
+    // The reason may name hosts, and the counts are of rows of all topics.
+    let (counts, reason) = (counts.filter(|_| all), reason.filter(|_| all));
     Entry {
         name,
-        connected: counts.is_some(),
-        // It may name hosts.
-        reason: reason.filter(|_| caller.administrates()),
-        pending: counts.filter(|_| caller.administrates()).map(|counts| counts.pending),
-        parked: counts.filter(|_| caller.administrates()).map(|counts| counts.errors),
-        oldest_age_ms: counts.filter(|_| caller.administrates()).and_then(|counts| counts.oldest_age),
-        sent: drained.sent,
-        retries: drained.retried,
+        connected,
+        reason,
+        pending: counts.map(|counts| counts.pending),
+        parked: counts.map(|counts| counts.errors),
+        oldest_age_ms: counts.and_then(|counts| counts.oldest_age),
+        sent: drained.map(|drained| drained.sent),
+        retries: drained.map(|drained| drained.retried),
         rows: rows.into_iter().filter(|row| sees(caller, &row.topic)).take(limit).collect(),
     }
 }
 
 /// A row shows a key and an error: it is for those who may read its topic, or administrate it. A topic that could not be one is
-/// an administrator's matter.
+/// for administrators of all topics.
 fn sees(caller: &Caller, topic: &str) -> bool {
     match TopicName::readable(topic) {
         Ok(topic) => {
             let may = |action| caller.may(action, Target::Topic(&topic), None);
             may(Action::Subscribe) || may(Action::Admin)
         }
-        Err(_) => caller.administrates(),
+        Err(_) => caller.administrates_everything(),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::auth::Caller;
 use super::cursors::exists;
-use super::error::{Answer, Failure, in_time, shown};
+use super::error::{Answer, Failure, in_time};
 use super::events_page::{self, BLOCK, Block, Next, Source, Then};
 use super::page::Page;
 use super::position::{self, position};
 use super::query::Params;
 use super::record::RecordFormat;
+use super::search::{SEARCH_EVENTS, SEARCH_TIME, Wanted};
 use crate::Hub;
 use crate::acl::{Action, Target};
 use crate::cloudevents::Accepted;
@@ -15,17 +16,9 @@ use crate::limits::Work;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use hub_core::store::ReadLimit;
-use hub_core::{Event, Millis, Position};
-use hub_proto::{TopicName, TraceContext, limits};
-use std::time::Duration;
+use hub_core::{Millis, Position};
+use hub_proto::TopicName;
 use tokio::time::Instant;
-
-/// A request that searches looks at no more events than this, or than it gets through in the time.
-const SEARCH_EVENTS: usize = 50_000;
-const SEARCH_TIME: Duration = Duration::from_secs(2);
-const TRACE_ID_DIGITS: usize = 32;
-/// The headers that a correlation id is looked for in. A publish by HTTP brings headers that begin with `x-` only.
-const CORRELATION_HEADERS: [&str; 2] = ["correlationId", "x-correlation-id"];
 
 pub(super) async fn replay(
     State(hub): State<Hub>,
@@ -65,8 +58,7 @@ struct Replay {
 
 /// A search for the events that belong together.
 struct Search {
-    correlation: Option<String>,
-    trace: Option<u128>,
+    wanted: Wanted,
     /// How many events it may still look at, and until when.
     events_left: usize,
     ends_at: Instant,
@@ -75,47 +67,13 @@ struct Search {
 impl Search {
     /// That of a request; `None` if it wants every event.
     fn of(params: &Params) -> Result<Option<Self>, Failure> {
-        let correlation = params.get("correlationId").map(correlation_id).transpose()?;
-        let trace = params.get("traceId").map(trace_id).transpose()?;
-        if correlation.is_none() && trace.is_none() {
-            return Ok(None);
-        }
         let (events_left, ends_at) = (SEARCH_EVENTS, Instant::now() + SEARCH_TIME);
-        Ok(Some(Self { correlation, trace, events_left, ends_at }))
-    }
-
-    fn finds(&self, event: &Event) -> bool {
-        let has = |wanted: &String| CORRELATION_HEADERS.iter().any(|name| event.header(name) == Some(wanted));
-        let is_of = |wanted: u128| {
-            TraceContext::of_headers(event.headers()).is_some_and(|trace| trace.trace_id == wanted)
-        };
-        self.correlation.as_ref().is_none_or(has) && self.trace.is_none_or(is_of)
+        Ok(Wanted::of(params)?.map(|wanted| Self { wanted, events_left, ends_at }))
     }
 
     fn is_used_up(&self) -> bool {
         self.events_left == 0 || Instant::now() >= self.ends_at
     }
-}
-
-fn correlation_id(given: &str) -> Result<String, Failure> {
-    let (bytes, most) = (given.len(), limits::HEADERS_BYTES);
-    match bytes <= most {
-        true => Ok(given.to_owned()),
-        false => {
-            Err(Failure::bad_request(format!("correlationId has {bytes} bytes; a header has at most {most}")))
-        }
-    }
-}
-
-fn trace_id(given: &str) -> Result<u128, Failure> {
-    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let digits = Some(given).filter(|text| text.len() == TRACE_ID_DIGITS && text.bytes().all(is_digit));
-    digits.and_then(|digits| u128::from_str_radix(digits, 16).ok()).ok_or_else(|| {
-        Failure::bad_request(format!(
-            "traceId is {}; it must be the second part of a traceparent: {TRACE_ID_DIGITS} hexadecimal digits in lower case",
-            shown(given)
-        ))
-    })
 }
 
 impl Source for Replay {
@@ -142,7 +100,7 @@ impl Source for Replay {
                     None => events.push(event),
                     Some(search) => {
                         search.events_left -= 1;
-                        if search.finds(&event) {
+                        if search.wanted.finds(&event) {
                             events.push(event);
                         }
                         if events.len() >= room {

@@ -4,7 +4,7 @@ use super::auth::Caller;
 use super::error::Answer;
 use super::query::Params;
 use crate::Hub;
-use crate::acl::{Action, Effect, Rule, Target};
+use crate::acl::{Effect, Rule};
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::IntoResponse;
@@ -69,12 +69,11 @@ struct Limits {
 pub(super) async fn whoami(State(hub): State<Hub>, mut caller: Caller, RawQuery(query): RawQuery) -> Answer {
     Params::read(query.as_deref(), &[])?;
     caller.take_one()?;
-    let all = Pattern::parse("**")?;
     let who = WhoAmI {
         sub: caller.named_subject(),
         expires: caller.exp().map(|seconds| seconds.saturating_mul(1000)),
         rules: caller.rules().iter().map(ShownRule::from).collect(),
-        admin: caller.may(Action::Admin, Target::Pattern(&all), None),
+        admin: caller.administrates_everything(),
         administrates: caller.administrates(),
         hub: About {
             version: env!("CARGO_PKG_VERSION"),

@@ -89,6 +89,17 @@ export class Viewer {
     await page.locator(".status.live").waitFor();
   }
 
+  /** Has the page read everything again, as after a time in the background. */
+  async comeBack(): Promise<void> {
+    for (const state of ["hidden", "visible"]) {
+      await this.evaluate(`{
+        Object.defineProperty(document, "visibilityState", { configurable: true, get: () => "${state}" });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }`);
+    }
+    await this.live();
+  }
+
   /** Goes to a screen of the same page, as a link does. */
   async go(screen: string, page = this.page): Promise<void> {
     await this.evaluate(`location.hash = ${JSON.stringify(screen)}`, page);

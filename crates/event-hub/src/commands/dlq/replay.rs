@@ -1,12 +1,14 @@
 //! `event-hub dlq replay TOPIC`: hands events again to the group that gave them up.
 
+mod every_topic;
+
 use super::{Filter, source};
 use crate::confirm::confirm;
 use crate::exit::{FAILED, Usage};
 use crate::http::{HttpHub, HttpTarget};
 use crate::progress::Progress;
 use crate::term::safe;
-use crate::text::{count, finish, plural};
+use crate::text::{count, finish, plural, print_all};
 use anyhow::{Context, Result};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -30,8 +32,12 @@ const PAYLOAD_BYTES: u64 = 64 << 20;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The topic of the events
-    #[arg(value_name = "TOPIC", value_parser = source)]
-    topic: String,
+    #[arg(value_name = "TOPIC", value_parser = source, required_unless_present = "all_topics")]
+    topic: Option<String>,
+
+    /// Those of every topic that has some that match: counted topic by topic, then replayed one topic after the other
+    #[arg(long, conflicts_with_all = ["topic", "ids", "round"])]
+    all_topics: bool,
 
     #[command(flatten)]
     filter: Filter,
@@ -84,28 +90,42 @@ impl Sum {
         self.failed += number("failed");
     }
 
-    fn finish(&self, args: &Args) -> Result<ExitCode> {
+    fn finish(&self, args: &Args, topic: &str) -> Result<ExitCode> {
+        Ok(ExitCode::from(self.print(args, topic)?))
+    }
+
+    /// Prints what became of the dead letters of one topic, and answers the exit code.
+    fn print(&self, args: &Args, topic: &str) -> Result<u8> {
         let Self { replayed, skipped, failed } = *self;
         let missing = name_missing(missing(args, Some(replayed + skipped + failed)));
         let code = missing.max(u8::from(failed > 0));
         if args.json {
-            let answer = json!({ "replayed": replayed, "skipped": skipped, "failed": failed });
-            return finish(&format!("{answer}\n"), code);
+            let mut answer = json!({ "replayed": replayed, "skipped": skipped, "failed": failed });
+            if args.all_topics {
+                answer["topic"] = json!(topic);
+            }
+            return print_all(&format!("{answer}\n"), code);
         }
         let (skipped, failed) = (count(skipped), count(failed));
         let replayed = plural(replayed, "event");
-        finish(&format!("{}: {replayed} replayed, {skipped} skipped, {failed} failed\n", args.topic), code)
+        print_all(&format!("{topic}: {replayed} replayed, {skipped} skipped, {failed} failed\n"), code)
     }
 }
 
 pub async fn replay(args: &Args) -> Result<ExitCode> {
-    let topic = &args.topic;
+    match &args.topic {
+        Some(topic) => in_topic(args, topic).await,
+        None => every_topic::replay(args).await,
+    }
+}
+
+async fn in_topic(args: &Args, topic: &str) -> Result<ExitCode> {
     let hub = HttpHub::new(&args.target)?.needing(format!("admin:{topic}"));
     if args.edit.is_some() && args.ids.len() != 1 {
         return Err(Usage::error("--edit is for exactly one dead letter; name it with --id"));
     }
     let payload = args.edit.as_deref().map(payload).transpose()?;
-    let mut body = body(args);
+    let mut body = body(args, topic);
     // Counting changes nothing, so the payload need not be sent for it.
     if args.dry_run || !args.yes {
         let mut dry = body.clone();
@@ -125,7 +145,7 @@ pub async fn replay(args: &Args) -> Result<ExitCode> {
         }
         if planned_count(&planned) == Some(0) && planned["complete"] != false {
             let skipped = planned["skipped"].as_u64().unwrap_or(0);
-            return Sum { skipped, ..Sum::default() }.finish(args);
+            return Sum { skipped, ..Sum::default() }.finish(args, topic);
         }
         if !confirm(&format!("Replay {letters} of {topic}?"), false)? {
             note!("not replayed");
@@ -134,20 +154,44 @@ pub async fn replay(args: &Args) -> Result<ExitCode> {
         // What has failed since the count was not agreed to. A hub of an earlier version does not tell.
         body.extend(planned.get("upto").map(|upto| ("upto".to_owned(), upto.clone())));
     }
+    Ok(ExitCode::from(act(args, &hub, topic, &body, payload.as_deref()).await?.code))
+}
+
+/// How the replay of one topic ended.
+struct Ended {
+    code: u8,
+    /// Somebody cancelled it: no other topic is begun.
+    is_cancelled: bool,
+}
+
+impl From<u8> for Ended {
+    fn from(code: u8) -> Self {
+        Self { code, is_cancelled: false }
+    }
+}
+
+/// Replays the dead letters of one topic, in as many requests as it takes, and prints what became of them.
+async fn act(
+    args: &Args,
+    hub: &HttpHub,
+    topic: &str,
+    body: &Map<String, Value>,
+    payload: Option<&RawValue>,
+) -> Result<Ended> {
     let mut sum = Sum::default();
     let mut after: Option<Value> = None;
     loop {
         let mut part = body.clone();
         part.extend(after.clone().map(|after| ("after".to_owned(), after)));
-        let answer = hub.post("/dlq/replay", &Request { part: &part, payload: payload.as_deref() }).await?;
+        let answer = hub.post("/dlq/replay", &Request { part: &part, payload }).await?;
         if let Some(job) = answer["job"].as_str() {
-            return Box::pin(follow(args, &hub, job, answer["total"].as_u64())).await;
+            return Box::pin(follow(args, hub, topic, job, answer["total"].as_u64())).await;
         }
         sum.add(&answer);
         name_failures(&answer);
         match answer.get("next").filter(|next| !next.is_null()) {
             Some(next) if after.as_ref() != Some(next) => after = Some(next.clone()),
-            _ => return sum.finish(args),
+            _ => return Ok(sum.print(args, topic)?.into()),
         }
     }
 }
@@ -168,9 +212,9 @@ fn name_missing(missing: u64) -> u8 {
 }
 
 /// Everything of a request but the payload.
-fn body(args: &Args) -> Map<String, Value> {
+fn body(args: &Args, topic: &str) -> Map<String, Value> {
     let mut body = Map::new();
-    body.insert("topic".into(), json!(args.topic));
+    body.insert("topic".into(), json!(topic));
     for (name, value) in args.filter.pairs() {
         body.insert(name.into(), json!(value));
     }
@@ -234,7 +278,7 @@ fn planned_words(answer: &Value) -> String {
 }
 
 /// Shows how far a job is until it ends; Ctrl-C cancels it.
-async fn follow(args: &Args, hub: &HttpHub, job: &str, total: Option<u64>) -> Result<ExitCode> {
+async fn follow(args: &Args, hub: &HttpHub, topic: &str, job: &str, total: Option<u64>) -> Result<Ended> {
     let path = format!("/jobs/{job}");
     let mut progress = Progress::new(total);
     let mut cancelled = std::pin::pin!(tokio::signal::ctrl_c());
@@ -249,12 +293,12 @@ async fn follow(args: &Args, hub: &HttpHub, job: &str, total: Option<u64>) -> Re
         if word != "running" {
             progress.clear();
             name_failures(&state);
-            let code = sum.finish(args)?;
+            let code = sum.print(args, topic)?;
             if word == "done" {
-                return Ok(code);
+                return Ok(code.into());
             }
             note!("error: the job is {word}: {}", state["reason"].as_str().unwrap_or("no reason was given"));
-            return Ok(ExitCode::from(FAILED));
+            return Ok(Ended { code: FAILED, is_cancelled: word == "cancelled" });
         }
         tokio::select! {
             () = tokio::time::sleep(JOB_POLL) => {}
@@ -264,8 +308,8 @@ async fn follow(args: &Args, hub: &HttpHub, job: &str, total: Option<u64>) -> Re
                 sum = Sum::default();
                 sum.add(if last["replayed"].is_u64() { &last } else { &state });
                 note!("cancelled; what was replayed stays so");
-                sum.finish(args)?;
-                return Ok(ExitCode::from(FAILED));
+                sum.print(args, topic)?;
+                return Ok(Ended { code: FAILED, is_cancelled: true });
             }
         }
     }

@@ -115,6 +115,149 @@ fn dead_letters_are_found_replayed_to_their_group_and_removed() {
 }
 
 #[test]
+fn dead_letters_of_every_topic_are_counted_then_replayed_and_removed_topic_by_topic() {
+    let cli = Cli::new();
+    for topic in ["a", "b", "c"] {
+        cli.publish(topic, 1..=2);
+        give_up(&cli, topic, "billing", 2);
+    }
+    let all = |args: &[&str]| cli.run(&[&["dlq", "replay", "--all-topics"], args].concat());
+    let dry = all(&["--contains", "customer 2", "--dry-run"]);
+    assert_eq!(
+        dry.ends_with(0).out,
+        ["a", "b", "c"].map(|topic| format!("{topic}: 1 dead letter would be replayed\n")).concat()
+    );
+    // Each topic is named in the question that has to be answered.
+    let asked = all(&["--contains", "customer 2"]);
+    asked.ends_with(2);
+    assert!(
+        asked.err.contains("b: 1 dead letter") && asked.err.contains("3 dead letters of 3 topics"),
+        "{}",
+        asked.err
+    );
+    // A topic that the token may not administrate is told of, and keeps no other one from it.
+    let token = cli.token(&["subscribe:**", "subscribe:dlq.**", "admin:a", "admin:c"]);
+    let args = ["dlq", "replay", "--all-topics", "--contains", "customer 2", "--yes", "--rate", "100"];
+    let some =
+        crate::hub::run_with(&[&args[..], &["--ops-url", cli.hub.http(), "--token", &token]].concat(), &[]);
+    assert_eq!(
+        some.ends_with(1).out,
+        "a: 1 event replayed, 0 skipped, 0 failed\nc: 1 event replayed, 0 skipped, 0 failed\n",
+        "{}",
+        some.err
+    );
+    assert!(some.err.contains("error: b: ") && some.err.contains("admin:b"), "{}", some.err);
+    let rest = all(&["--yes", "--json"]);
+    let done = objects(&rest.ends_with(0).out);
+    assert_eq!(done.len(), 3);
+    assert_eq!(done[1], json!({"topic": "b", "replayed": 2, "skipped": 0, "failed": 0}));
+    assert_eq!(done[0]["replayed"], 1);
+    all(&["--yes"]).ends_with(0);
+
+    let remove = |args: &[&str]| cli.run(&[&["dlq", "rm", "--all-topics"], args].concat());
+    remove(&["--yes"]).ends_with(2);
+    remove(&["--all"]).ends_with(2);
+    assert_eq!(
+        remove(&["--contains", "customer 2", "--dry-run"]).ends_with(0).out,
+        ["a", "b", "c"].map(|topic| format!("{topic}: 1 dead letter would be removed\n")).concat()
+    );
+    assert_eq!(
+        remove(&["--all", "--yes"]).ends_with(0).out,
+        ["a", "b", "c"].map(|topic| format!("{topic}: 2 dead letters removed\n")).concat()
+    );
+    remove(&["--all", "--yes"]).ends_with(0);
+    for args in
+        [&["dlq", "replay"][..], &["dlq", "replay", "a", "--all-topics"], &["dlq", "rm", "a", "--all-topics"]]
+    {
+        cli.run(args).ends_with(2);
+    }
+    cli.stop();
+}
+
+#[test]
+fn jobs_are_listed_shown_and_cancelled() {
+    let cli = Cli::new();
+    cli.publish("t", 1..=20);
+    give_up(&cli, "t", "billing", 20);
+    let begun = cli.post("dlq/replay", &json!({"topic": "t", "rate": 1}));
+    let id = begun["job"].as_str().unwrap();
+    cli.run(&["jobs", "ls"]).ends_with(0).says("running");
+    assert_eq!(objects(&cli.run(&["jobs", "ls", "--json"]).ends_with(0).out)[0]["job"], id);
+    cli.run(&["jobs", "show", id]).ends_with(0).says("state running").says("total 20");
+    // One that cannot be cancelled keeps no other one from it.
+    let ran = cli.run(&["jobs", "cancel", &uuid(1), id]);
+    assert!(ran.ends_with(1).out.starts_with("t: cancelled, "), "{}", ran.out);
+    assert!(ran.err.contains(&uuid(1)), "{}", ran.err);
+    assert_eq!(cli.run(&["jobs", "show", id, "--json"]).ends_with(0).json()["state"], "cancelled");
+    cli.run(&["jobs", "show", &uuid(1)]).ends_with(1);
+    cli.run(&["jobs", "cancel"]).ends_with(2);
+    cli.stop();
+}
+
+#[test]
+fn push_endpoints_are_stored_listed_resumed_and_deleted() {
+    let cli = Cli::new();
+    let definition = json!({
+        "topic": "orders.*", "url": "https://hooks.example/", "secrets": ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
+    });
+    let file = cli.place.write("crm.json", &definition.to_string());
+    cli.run(&["push", "put", "crm", &file]).ends_with(0).says("crm: stored");
+    cli.run(&["push", "ls"]).ends_with(0).says("crm orders.* push.crm");
+    assert_eq!(objects(&cli.run(&["push", "ls", "--json"]).ends_with(0).out)[0]["name"], "crm");
+    let shown = cli.run(&["push", "show", "crm"]);
+    shown.ends_with(0);
+    assert!(shown.out.contains("\"url\"") && !shown.out.contains("whsec"), "{}", shown.out);
+    cli.run(&["push", "resume", "crm"]).ends_with(0).says("crm: resumed");
+    cli.run(&["push", "rm", "crm"]).ends_with(2);
+    cli.run(&["push", "rm", "crm", "--yes"]).ends_with(0).says("its group push.crm stays");
+    cli.run(&["push", "show", "crm"]).ends_with(1);
+    let bad = cli.place.write("bad.json", "{");
+    for args in [&["push", "put", "crm", &bad][..], &["push", "show", "../topics"], &["push", "resume", ".."]]
+    {
+        cli.run(args).ends_with(2);
+    }
+    cli.stop();
+}
+
+#[test]
+fn events_are_found_by_their_headers_in_every_topic() {
+    let cli = Cli::new();
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    cli.publish("a", 1..=3);
+    for topic in ["a", "b"] {
+        let header = format!("traceparent={parent}");
+        cli.run(&["publish", topic, "1", "--header", &header, "--header", "x-correlation-id=order 17"])
+            .ends_with(0);
+    }
+    let find = |args: &[&str]| cli.run(&[&["event", "find", "--json"], args].concat());
+    let places = |ran: &crate::world::Ran| {
+        objects(&ran.ends_with(0).out)
+            .iter()
+            .map(|event| (event["topic"].clone(), event["seq"].clone()))
+            .collect::<Vec<_>>()
+    };
+    let both = vec![(json!("a"), json!(4)), (json!("b"), json!(1))];
+    for args in [
+        &["--traceparent", parent][..],
+        &["--trace-id", "4bf92f3577b34da6a3ce929d0e0e4736", "--from-ts", "ago:1h"],
+        &["--correlation-id", "order 17"],
+    ] {
+        assert_eq!(places(&find(args)), both, "{args:?}");
+    }
+    cli.run(&["event", "find", "--traceparent", parent]).ends_with(0).says("b 1");
+    find(&["--correlation-id", "nobody"]).ends_with(1);
+    find(&["--traceparent", parent, "--to-ts", "ago:1h"]).ends_with(1);
+    find(&["--trace-id", "x"]).ends_with(1);
+    for args in [&[][..], &["--trace-id", "x", "--correlation-id", "y"]] {
+        find(args).ends_with(2);
+    }
+    // An event by its place.
+    cli.run(&["event", "show", "--topic", "b", "--seq", "1"]).ends_with(0).says("seq 1").says("payload 1");
+    cli.run(&["event", "show", "--seq", "1"]).ends_with(2);
+    cli.stop();
+}
+
+#[test]
 fn dead_letters_that_are_named_and_not_there_are_told_of() {
     let cli = Cli::new();
     cli.publish("t", 1..=1);

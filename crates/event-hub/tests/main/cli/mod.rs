@@ -98,6 +98,12 @@ impl Cli {
         serde_json::from_str(&body).unwrap()
     }
 
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.hub.ask(Method::POST, path, Some(self.hub.token()), &body.to_string());
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str(&answer).unwrap()
+    }
+
     fn stop(self) {
         self.hub.stop();
     }

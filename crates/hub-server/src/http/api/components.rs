@@ -467,8 +467,8 @@ fn outbox() -> Value {
         ("pending?", count()),
         ("parked?", count()),
         ("oldestAgeMs?", count()),
-        ("sent", count()),
-        ("retries", count()),
+        ("sent?", count()),
+        ("retries?", count()),
         ("rows", array(named("OutboxRow"))),
     ])
 }

@@ -25,4 +25,4 @@ pub(super) use list::{list, show};
 pub(crate) use replay::Outcome;
 pub(super) use replay::replay;
 pub(super) use summary::summary;
-pub(super) use which::sees;
+pub(super) use which::{Place, sees};

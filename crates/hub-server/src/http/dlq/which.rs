@@ -86,7 +86,7 @@ pub(super) fn must_see(caller: &Caller, topic: &TopicName) -> Result<(), Failure
 
 /// Where a page goes on: behind a letter of a topic.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(in super::super) struct Place {
     pub topic: Option<TopicName>,
     pub seq: u64,
 }

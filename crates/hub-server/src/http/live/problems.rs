@@ -110,9 +110,9 @@ pub(super) fn problems(hub: &Hub, caller: &Caller, snapshot: &Snapshot, visibili
     text
 }
 
-/// Outboxes that cannot be reached, or have rows that somebody has to look at: for those who see them in `/outbox`.
+/// Outboxes that cannot be reached, or have rows that somebody has to look at: for those who see how outboxes do in `/outbox`.
 fn of_outboxes(hub: &Hub, caller: &Caller, problems: &mut Problems<'_>) {
-    if !caller.administrates() {
+    if !caller.administrates_everything() {
         return;
     }
     for (name, outbox) in hub.outboxes().all() {

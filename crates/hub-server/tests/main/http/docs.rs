@@ -178,7 +178,8 @@ async fn drain_outbox(world: &World) {
 async fn bury_payment(world: &World) {
     let payload = Payload::from_json(r#"{"amount":9007199254740993}"#).unwrap();
     let id = "018bcfe5-6800-7000-8000-000000000010".parse().unwrap();
-    world.bus().publish("payments", payload).key("order-18").id(id).await.unwrap();
+    let payment = world.bus().publish("payments", payload).key("order-18").id(id);
+    payment.header("x-correlation-id", "basket-7").await.unwrap();
     let ledger = world.bus().subscribe("payments").group("ledger").from(Position::Earliest).max_attempts(1);
     let mut ledger = ledger.open().await.unwrap();
     ledger.recv().await.unwrap().nack("no such account").unwrap();

@@ -283,3 +283,130 @@ async fn a_search_that_the_store_does_not_answer_fails_and_finds_nothing_wrong()
     let got = world.get("/event/find?id=018bcfe5-6800-7000-8000-000000000001").await;
     assert_eq!(got.refusal(), (503, "unavailable"));
 }
+
+/// Publishes an event with a header, and answers where it is.
+async fn with_header(world: &World, topic: &str, name: &str, value: &str) -> (Value, Value) {
+    let receipt = world.bus().publish(topic, json!(1)).key("k").header(name, value).await.unwrap();
+    (json!(topic), json!(receipt.seq))
+}
+
+/// What a search finds, in however many requests, and how many those were.
+async fn search(world: &World, token: &str, query: &str) -> (Vec<(Value, Value)>, usize) {
+    let (mut found, mut requests, mut after) = (Vec::new(), 0, String::new());
+    loop {
+        let page = world.ask("GET", &format!("/event/search?{query}{after}"), token, "").await.ok();
+        requests += 1;
+        assert!(page["lookedAt"].as_u64().unwrap() <= 50_000, "{page}");
+        let events = page["events"].as_array().unwrap();
+        found.extend(events.iter().map(|event| (event["topic"].clone(), event["seq"].clone())));
+        match page.get("next") {
+            Some(next) => after = format!("&after={}", next.as_str().unwrap().replace('/', "%2F")),
+            None => return (found, requests),
+        }
+    }
+}
+
+#[tokio::test]
+async fn events_are_found_by_trace_and_by_correlation_id_in_every_topic_that_may_be_read() {
+    let world = World::new().await;
+    let (trace, other) = ("4bf92f3577b34da6a3ce929d0e0e4736", "4bf92f3577b34da6a3ce929d0e0e4737");
+    let parent = |trace: &str, span: u64| format!("00-{trace}-{span:016x}-01");
+    for topic in ["a", "b.c", "secret"] {
+        world.fill(topic, 2).await;
+    }
+    let first = with_header(&world, "a", "traceparent", &parent(trace, 1)).await;
+    with_header(&world, "a", "traceparent", &parent(other, 1)).await;
+    let second = with_header(&world, "b.c", "traceparent", &parent(trace, 2)).await;
+    let hidden = with_header(&world, "secret", "traceparent", &parent(trace, 3)).await;
+    let correlated = with_header(&world, "b.c", "x-correlation-id", "basket 7").await;
+
+    let by_id = format!("traceId={trace}");
+    let all = vec![first.clone(), second.clone(), hidden];
+    assert_eq!(search(&world, STATIC, &by_id).await.0, all);
+    // Any span of the trace names it.
+    assert_eq!(search(&world, STATIC, &format!("traceparent={}", parent(trace, 99))).await.0, all);
+    assert_eq!(search(&world, STATIC, "correlationId=basket+7").await.0, [correlated]);
+    assert_eq!(search(&world, STATIC, &format!("{by_id}&correlationId=basket+7")).await.0, []);
+
+    // A topic that may be published to, but not read, is not searched.
+    let token = world.token(&["subscribe:b.*", "publish:secret", "admin:a"]);
+    assert_eq!(search(&world, &token, &by_id).await.0, std::slice::from_ref(&second));
+    let page = world.ask("GET", &format!("/event/search?{by_id}"), &token, "").await.ok();
+    assert_eq!((&page["searched"], &page["lookedAt"]), (&json!(1), &json!(4)));
+    assert_eq!(search(&world, &world.token(&[]), &by_id).await.0, []);
+    // A page of another token leads past nothing that this one may not see.
+    let token = world.token(&["subscribe:a"]);
+    assert_eq!(search(&world, &token, &format!("{by_id}&after=secret%2F0")).await.0, []);
+
+    for (query, says) in [
+        ("", "give traceId, traceparent or correlationId"),
+        ("?traceId=4BF9", "32 hexadecimal digits"),
+        ("?traceparent=4bf92f3577b34da6a3ce929d0e0e4736", "it must be one as 00-"),
+        (&format!("?{by_id}&traceparent={}", parent(trace, 1)), "leave out one of them"),
+        ("?correlationId=", "correlationId is empty"),
+        ("?correlationId=c&after=x", "it must be next of a page before"),
+        ("?correlationId=c&fromTs=now", "milliseconds since 1970"),
+        ("?correlationId=c&topic=a", "unknown parameter"),
+    ] {
+        let got = world.get(&format!("/event/search{query}")).await;
+        assert_eq!(got.refusal(), (400, "bad_request"), "{query}");
+        assert!(got.json["error"].as_str().unwrap().contains(says), "{}", got.json);
+    }
+}
+
+#[tokio::test]
+async fn a_search_by_headers_keeps_to_its_times() {
+    let world = World::new().await;
+    let mut ends = Vec::new();
+    for _ in 0..3 {
+        with_header(&world, "t", "correlationId", "c").await;
+        world.clock.jump(1_000);
+        ends.push(world.hub.bus().now());
+        world.clock.jump(1_000);
+    }
+    let of = async |query: String| {
+        let found = search(&world, STATIC, &format!("correlationId=c{query}")).await.0;
+        found.into_iter().map(|(_, seq)| seq.as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(of(format!("&fromTs={}", ends[0])).await, [2, 3]);
+    assert_eq!(of(format!("&toTs={}", ends[1])).await, [1, 2]);
+    assert_eq!(of(format!("&fromTs={}&toTs={}", ends[0], ends[1])).await, [2]);
+    assert_eq!(of(format!("&fromTs={}", ends[2])).await, [0_u64; 0]);
+}
+
+#[tokio::test]
+async fn a_search_by_headers_looks_at_a_bounded_number_of_events_in_one_request() {
+    let world = World::new().await;
+    let mut wanted = Vec::new();
+    for topic in ["a", "b", "c"] {
+        for _ in 0..30 {
+            let events = (0..1000).map(|n| world.bus().publish(topic, json!(n)).into_future());
+            futures_util::future::try_join_all(events).await.unwrap();
+        }
+        wanted.push(with_header(&world, topic, "correlationId", "c").await);
+    }
+    let (found, requests) = search(&world, STATIC, "correlationId=c").await;
+    assert_eq!(found, wanted);
+    assert!(requests >= 2, "{requests}");
+    // Each answer has at most 1,000 events.
+    for _ in 0..3 {
+        let events =
+            (0..500).map(|n| world.bus().publish("d", json!(n)).header("correlationId", "d").into_future());
+        futures_util::future::try_join_all(events).await.unwrap();
+    }
+    let page = world.get("/event/search?correlationId=d&after=d%2F0").await.ok();
+    assert!(page["events"].as_array().unwrap().len() <= 1_000);
+    let (found, requests) = search(&world, STATIC, "correlationId=d").await;
+    let seqs: std::collections::BTreeSet<u64> = found.iter().map(|(_, seq)| seq.as_u64().unwrap()).collect();
+    assert_eq!((found.len(), seqs.len()), (1_500, 1_500), "none is missing, and none comes twice");
+    assert!(requests >= 3, "{requests}");
+}
+
+#[tokio::test]
+async fn a_search_by_headers_that_the_store_does_not_answer_fails() {
+    let world = World::new().await;
+    world.fill("a", 1).await;
+    world.store.script(|call| (call == "read").then_some(Fault::Refuse));
+    let got = world.get("/event/search?correlationId=c").await;
+    assert_eq!(got.refusal(), (503, "unavailable"));
+}

@@ -1,10 +1,13 @@
 //! `GET /topics` and `GET /groups`: what is there, page by page, and only what a token may see.
 
-use super::world::World;
+use super::world::{STATIC, World};
+use hub_core::Payload;
+use hub_core::outbox::{Claim, MemoryOutbox, NewRow, OutboxStore, Outcome, RowId, Settled};
 use hub_core::{Config, Position, TopicDurability, TopicSettings};
 use hub_server::Settings;
 use hub_server::limits::{Limits, TopicQuota};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// All entries of a list, in pages of two; how many pages there were.
 async fn pages(world: &World, path: &str, list: &str) -> (Vec<Value>, usize) {
@@ -180,6 +183,64 @@ async fn a_token_without_rights_sees_nothing_and_a_walk_is_paid_for() {
     let next = world.ask("GET", "/topics", &all, "").await;
     assert_eq!(next.refusal(), (429, "rate_limited"));
     world.ask("GET", "/topics", &nothing, "").await.ok();
+}
+
+/// An outbox whose rows, one for each topic, are parked.
+async fn parked(world: &World, name: &str, topics: &[&str]) {
+    let outbox = MemoryOutbox::default();
+    let rows: Vec<NewRow> =
+        topics.iter().map(|topic| NewRow::new(*topic, Payload::of(&1).unwrap())).collect();
+    let ids: Vec<RowId> = rows.iter().map(|row| RowId::from(row.id)).collect();
+    outbox.add(rows).await.unwrap();
+    let claim = Claim { worker: "w".into(), number: 1 };
+    outbox.claim(&claim, &ids, 60_000, usize::MAX).await.unwrap();
+    let outcome = Outcome::Parked { error: format!("refused by {name}") };
+    let settled: Vec<Settled> = ids.into_iter().map(|id| Settled { id, outcome: outcome.clone() }).collect();
+    assert_eq!(outbox.settle(&claim, &settled).await.unwrap(), topics.len() as u64);
+    world.hub.outboxes().set(name, |entry| entry.store = Some(Arc::new(outbox)));
+}
+
+#[tokio::test]
+async fn an_outbox_is_shown_to_administrators_of_all_topics_and_parked_rows_to_those_of_their_topic() {
+    let world = World::new().await;
+    parked(&world, "shop", &["orders.created", "payments.settled", "no topic"]).await;
+    parked(&world, "ledger", &["payments.settled"]).await;
+    world.hub.outboxes().set("crm", |crm| crm.trouble = Some("no route to crm-db.internal".into()));
+
+    let all = world.get("/outbox").await.ok();
+    let names: Vec<&str> =
+        all["outboxes"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["shop", "ledger", "crm"]);
+    assert_eq!(all["outboxes"][0]["rows"].as_array().unwrap().len(), 3);
+    assert_eq!((&all["outboxes"][0]["parked"], &all["outboxes"][0]["sent"]), (&json!(3), &json!(0)));
+    assert_eq!(all["outboxes"][2]["reason"], "no route to crm-db.internal");
+
+    for scope in ["admin:orders.created", "subscribe:orders.created", "admin:orders.**"] {
+        let token = world.token(&[scope]);
+        let seen = world.ask("GET", "/outbox", &token, "").await.ok();
+        let row = &seen["outboxes"][0]["rows"][0];
+        assert_eq!(row["topic"], "orders.created", "{scope}: {seen}");
+        assert_eq!(
+            seen,
+            json!({"outboxes": [{"name": "shop", "connected": true, "rows": [row]}]}),
+            "{scope}: other outboxes, other topics and sums over all topics are not for this token"
+        );
+        // Whether there is such an outbox is not told, either.
+        for name in ["ledger", "crm", "none"] {
+            let path = format!("/outbox?outbox={name}");
+            assert_eq!(world.ask("GET", &path, &token, "").await.ok(), json!({"outboxes": []}), "{scope}");
+        }
+    }
+    // A rule of all topics with one topic denied is no right on all of them.
+    let most = world.ruled(&json!([
+        {"effect": "deny", "action": "*", "topics": ["payments.**"]},
+        {"effect": "allow", "action": "*", "topics": ["**"]},
+    ]));
+    let seen = world.ask("GET", "/outbox", &most, "").await.ok();
+    assert_eq!(seen["outboxes"].as_array().unwrap().len(), 1, "{seen}");
+    assert_eq!(seen["outboxes"][0]["rows"].as_array().unwrap().len(), 1, "{seen}");
+    let unknown = world.ask("GET", "/outbox?outbox=none", STATIC, "").await;
+    assert_eq!(unknown.refusal(), (404, "not_found"));
 }
 
 #[tokio::test]

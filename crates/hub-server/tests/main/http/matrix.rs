@@ -73,6 +73,8 @@ pub(super) const ROWS: &[Row] = &[
     ("GET", "/openapi.json", "", AnyToken, 200),
     ("GET", "/event?topic=vault.orders&seq=1", "", Subscribe, 200),
     ("GET", "/event/find?id=018bcfe5-6800-7000-8000-000000000001", "", AnyToken, 200),
+    ("GET", "/event/search?traceId=4bf92f3577b34da6a3ce929d0e0e4736", "", AnyToken, 200),
+    ("GET", "/event/search?correlationId=c", "", AnyToken, 200),
     ("GET", "/stats", "", AnyToken, 200),
     ("GET", "/stats?topic=vault.orders", "", AnyRight, 200),
     ("GET", "/live?view=overview", "", AnyToken, 200),

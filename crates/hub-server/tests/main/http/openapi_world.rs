@@ -99,6 +99,7 @@ impl FilledWorld {
         for topic in ["t", "orders.created"] {
             for n in 0..4 {
                 let event = bus.publish(topic, json!({ "order": n })).key("order-18").tag("vip").sid("s-1");
+                let event = event.header("x-correlation-id", "basket-7");
                 event.header("x-tenant", "blue").caused_by(EVENT.parse().unwrap()).await.unwrap();
             }
         }
@@ -227,6 +228,7 @@ impl FilledWorld {
             get("/stats?range=1m&topic=t&group=dead"),
             get(&format!("/event?topic=orders.created&id={ROW}")),
             get("/event?topic=t&seq=1&limit=1"),
+            get("/event/search?correlationId=basket-7"),
             get("/cursors?topic=t&limit=1"),
             get("/groups?limit=1"),
             get("/topics?limit=1"),
@@ -272,6 +274,7 @@ impl FilledWorld {
             "key" => of(&["order-18", "order-19"]),
             "outbox" => of(&["shop", "crm"]),
             "err" => of(&["no such account"]),
+            "correlationId" => of(&["basket-7"]),
             "q" => of(&["a", "t"]),
             "seq" | "afterSeq" => of(&["0", "1", "2"]),
             "id" | "ids" | "afterId" => {

@@ -121,7 +121,7 @@ fn outboxes() -> Value {
 pub static OUTBOX: Endpoint = get(
     "/outbox",
     "outboxes",
-    "The outboxes that this hub drains, with their parked rows.",
+    "The outboxes that this hub drains, with their parked rows. Without the admin right for all topics: those that have parked rows of topics that the token may read or administrate, with these rows.",
     Needs::Token,
     &[
         Param::new("outbox", Kind::Text, "Only this outbox."),

@@ -95,6 +95,48 @@ pub static FIND_EVENT: Endpoint = get(
     )],
 );
 
+fn found_events() -> Value {
+    let found = object(&[
+        ("topic", topic()),
+        ("seq", count()),
+        ("id", id()),
+        ("committed", time()),
+        ("key?", text()),
+    ]);
+    object(&[("events", array(found)), ("searched", count()), ("lookedAt", count()), ("next?", text())])
+}
+
+pub static SEARCH_EVENTS: Endpoint = get(
+    "/event/search",
+    "searchEvents",
+    "Events by the trace or the correlation id in their headers, in the topics that the token may read. One of `traceId`, \
+     `traceparent` and `correlationId` has to be there. One request looks at up to 50,000 events; `next` says that there may be more.",
+    Needs::Token,
+    &[
+        Param::new(
+            "traceId",
+            Kind::TraceId,
+            "Only events of this trace, which their header `traceparent` names.",
+        ),
+        Param::new("traceparent", Kind::Text, "The same, by a whole `traceparent` of the trace."),
+        Param::new(
+            "correlationId",
+            Kind::TextUpTo(limits::HEADERS_BYTES),
+            "Only events with this header `correlationId` or `x-correlation-id`.",
+        ),
+        params::FROM_TS,
+        params::TO_TS,
+        Param::new("after", Kind::Text, "`next` of the request before."),
+    ],
+    &[Content::json(
+        found_events,
+        &[(
+            "found",
+            r#"{"events":[{"topic":"payments","seq":1,"id":"018bcfe5-6800-7000-8000-000000000010","committed":1780000000000,"key":"order-18"}],"searched":5,"lookedAt":12}"#,
+        )],
+    )],
+);
+
 const OF_GROUP: Param = Param::new("group", Kind::Group, "Only those of this group.");
 const OF_ERROR: Param =
     Param::new("err", Kind::TextUpTo(FILTER_BYTES), "Only those with exactly this error.");
