@@ -121,7 +121,9 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   );
 
   const onAbort = (): void => void stop();
-  options.signal?.addEventListener("abort", onAbort, { once: true });
+  const { signal } = options;
+  platform.heed?.(signal);
+  signal?.addEventListener("abort", onAbort, { once: true });
 
   function receive(event: EventRecord, ctx: DeliveryContext): void {
     const now = clock.now();
@@ -196,7 +198,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   function stop(): Promise<void> {
     if (stopped !== undefined) return stopped;
     isStopping = true;
-    options.signal?.removeEventListener("abort", onAbort);
+    signal?.removeEventListener("abort", onAbort);
     spec.stopping?.();
     for (const lease of held.leases.values()) {
       if (lease.stage !== "queued") continue;
@@ -228,7 +230,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     if (isEnded) return;
     isEnded = isStopping = true;
     isLive = false;
-    options.signal?.removeEventListener("abort", onAbort);
+    signal?.removeEventListener("abort", onAbort);
     registry.remove(subscription);
     const why = error ?? new HubError("closed", "the subscription is over");
     for (const lease of held.leases.values()) {
