@@ -72,7 +72,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   function tell(next: HubState): void {
     if (newsOf(state) === newsOf(next)) return;
     state = next;
-    if (on.state !== undefined) call(() => on.state?.(next));
+    call(() => on.state?.(next));
     for (const listener of [...listeners]) call(() => listener(next));
   }
 
@@ -176,6 +176,17 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     return orAborted(signal, published);
   }
 
+  /** What a promise gives, unless the signal is aborted before. */
+  function orAborted<Value>(signal: AbortSignal | undefined, work: Promise<Value>): Promise<Value> {
+    platform.heed?.(signal);
+    if (signal === undefined) return work;
+    return new Promise<Value>((resolve, reject) => {
+      const abort = (): void => reject(signal.reason as Error);
+      signal.addEventListener("abort", abort);
+      work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+    });
+  }
+
   function load(): Promise<typeof Deferred> {
     return (loading ??= tryToLoad());
   }
@@ -197,7 +208,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
   }
 
   function hasWork(): boolean {
-    return early > 0 || registry.size > 0 || (publisher !== undefined && publisher.pending > 0);
+    return early + registry.size + (publisher?.pending ?? 0) > 0;
   }
 
   function checkFree(topic: string, group: string | undefined): void {
@@ -254,7 +265,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
       });
       await orAborted(signal, connected);
     },
-    publish: (topic, payload, opts) => (isOver() ? Promise.reject(closedError()) : publish(topic, payload, opts)),
+    publish: (topic, payload, opts) => (isClosing ? Promise.reject(closedError()) : publish(topic, payload, opts)),
     subscribe(topic, group, handle, opts) {
       return orAborted(opts.signal, load().then(({ subscribe }) => subscribe(parts, topic, group, opts, check, handle)));
     },
@@ -274,6 +285,7 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
     },
     watch(topic, handle, opts) {
       checkFree(topic, undefined);
+      platform.heed?.(opts.signal);
       opts.signal?.throwIfAborted();
       const watcher = createWatch(
         {
@@ -304,14 +316,4 @@ export function createCore(platform: Platform, options: ClientOptions): Core {
       return closed;
     },
   };
-}
-
-/** What a promise gives, unless the signal is aborted before. */
-function orAborted<Value>(signal: AbortSignal | undefined, work: Promise<Value>): Promise<Value> {
-  if (signal === undefined) return work;
-  return new Promise<Value>((resolve, reject) => {
-    const abort = (): void => reject(signal.reason as Error);
-    signal.addEventListener("abort", abort);
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }

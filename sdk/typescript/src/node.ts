@@ -1,4 +1,5 @@
 // The entry for Node, which has no WebSocket before version 22.
+import { setMaxListeners } from "node:events";
 import { type ClientOptions as SocketOptions, WebSocket } from "ws";
 import { HubClient } from "./client.ts";
 import type { TokenSource } from "./connection/token.ts";
@@ -17,6 +18,7 @@ export class PromClient<Topics extends object = AnyTopics> extends HubClient<Top
   constructor(url: string, token?: TokenSource);
   constructor(options: ClientOptions<Topics>);
   constructor(target: string | ClientOptions<Topics>, token?: TokenSource) {
-    super(createPlatform((url) => new WebSocket(url, OPTIONS), () => deferred), target, token);
+    const platform = createPlatform((url) => new WebSocket(url, OPTIONS), () => deferred);
+    super({ ...platform, heed: (signal) => signal && setMaxListeners(0, signal) }, target, token);
   }
 }

@@ -19,6 +19,8 @@ export interface Platform {
   clearTimer(timer: unknown): void;
   /** Runs something soon, after what is running and what is ready to run. */
   defer(run: () => void): void;
+  /** Called before the client listens to a signal, which may be for many things at once: Node warns of a leak from the 11th listener on. */
+  heed?(signal: AbortSignal | undefined): void;
   /** From 0 up to 1. */
   random(): number;
   /** Tells of the page's events, and at once whether the page is hidden or visible; returns what ends it. */

@@ -133,10 +133,10 @@ export function step(state: ConnectionState, input: ConnectionInput, world: Surr
     case "authenticated": {
       if (state.is !== "authenticating" && state.is !== "ready") return stay;
       const { sub, exp, lifetimeMs } = input;
-      const common = { until: Infinity, tries: state.tries, began: state.is === "ready" ? began : now, fetch };
+      const since = state.is === "ready" ? began : now;
       const renewAt = canRenew ? now + Math.max(lifetimeMs * RENEW_AT, LEAST_RENEWAL) : Infinity;
-      const token = { sub, exp, renewAt, isRenewing: false, failedRenewals: 0, expired: false };
-      return to({ is: "ready", ...common, ...token, probe: undefined }, { do: "up" });
+      const renewal = { renewAt, isRenewing: false, failedRenewals: 0, expired: false, probe: undefined };
+      return to({ is: "ready", until: Infinity, tries: state.tries, began: since, fetch, sub, exp, ...renewal }, { do: "up" });
     }
 
     case "refused": {

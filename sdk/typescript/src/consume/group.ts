@@ -11,7 +11,7 @@ import { createHeld } from "./held.ts";
 import { epochOf, type Lease, lose } from "./lease.ts";
 import { createLife } from "./life.ts";
 import { ACK, type Outcome } from "./settlement.ts";
-import { createRecent, REMEMBERED_AT_MOST } from "./recent.ts";
+import { createRecent, recentsOf, REMEMBERED_AT_MOST } from "./recent.ts";
 import type { Registry, Subscriber } from "./registry.ts";
 import { createRunner } from "./runner.ts";
 import { createSettler } from "./settler.ts";
@@ -68,7 +68,8 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   const { topic, group, options } = spec;
   const name = { topic, group };
   const member = uuid4();
-  const recent = createRecent(clock);
+  const key = `${topic}\0${group}`;
+  const recent = recentsOf(registry).get(key) ?? createRecent(clock);
   /** The hub has accepted the subscription on this connection. */
   let isLive = false;
   /** When it was subscribed anew, if it was. */
@@ -101,7 +102,10 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       lease.onSettled?.(!isUnknown);
       checkDrained();
     },
-    refused: (error, ids) => parts.log("warn", "outcome refused", { ...name, ids, error }),
+    refused(error, ids) {
+      // Events that came behind the UNSUBSCRIBE have gone back with it.
+      if (error.code !== "not_subscribed") parts.log("warn", "outcome refused", { ...name, ids, error });
+    },
   });
   const runner = createRunner(
     spec.concurrency,
@@ -121,7 +125,9 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   );
 
   const onAbort = (): void => void stop();
-  options.signal?.addEventListener("abort", onAbort, { once: true });
+  const { signal } = options;
+  platform.heed?.(signal);
+  signal?.addEventListener("abort", onAbort, { once: true });
 
   function receive(event: EventRecord, ctx: DeliveryContext): void {
     const now = clock.now();
@@ -196,7 +202,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   function stop(): Promise<void> {
     if (stopped !== undefined) return stopped;
     isStopping = true;
-    options.signal?.removeEventListener("abort", onAbort);
+    signal?.removeEventListener("abort", onAbort);
     spec.stopping?.();
     for (const lease of held.leases.values()) {
       if (lease.stage !== "queued") continue;
@@ -228,7 +234,8 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     if (isEnded) return;
     isEnded = isStopping = true;
     isLive = false;
-    options.signal?.removeEventListener("abort", onAbort);
+    signal?.removeEventListener("abort", onAbort);
+    recentsOf(registry).set(key, recent);
     registry.remove(subscription);
     const why = error ?? new HubError("closed", "the subscription is over");
     for (const lease of held.leases.values()) {

@@ -9,6 +9,8 @@ export const REMEMBERED_AT_MOST = 2 * KEEP;
 
 /** Ids that were handled a short while ago, and under which epoch. */
 export interface Recent {
+  /** Whether nothing is remembered any more. */
+  isOver(): boolean;
   add(id: string, epoch: number): void;
   has(id: string, epoch: number): boolean;
 }
@@ -26,6 +28,7 @@ export function createRecent(clock: Clock): Recent {
     began = clock.now();
   };
   return {
+    isOver: () => clock.now() - began >= REMEMBERED_AT_MOST,
     add(id, epoch) {
       turn();
       young.set(id, epoch);
@@ -35,4 +38,14 @@ export function createRecent(clock: Clock): Recent {
       return (young.get(id) ?? old.get(id) ?? -1) >= epoch;
     },
   };
+}
+
+const clients = new WeakMap<object, Map<string, Recent>>();
+
+/** What the subscriptions of a name have handled that are over: a hub that was killed may deliver it to the next one. */
+export function recentsOf(client: object): Map<string, Recent> {
+  const recents = clients.get(client) ?? new Map<string, Recent>();
+  clients.set(client, recents);
+  for (const [name, recent] of recents) if (recent.isOver()) recents.delete(name);
+  return recents;
 }

@@ -70,6 +70,7 @@ export function createPublisher(platform: Platform, clock: Clock, link: Link, op
       const stored = metric === undefined ? resolve : (receipt: Receipt) => (metric("publish_ms", clock.now() - now), resolve(receipt));
       const entry = new Entry(++numbers, id, topic, text, chain, now + options.timeoutMs, opts, stored, reject, finish);
       if (signal !== undefined) {
+        platform.heed?.(signal);
         entry.onAbort = () => giveUp(entry, signal.reason);
         signal.addEventListener("abort", entry.onAbort, { once: true });
       }

@@ -13,14 +13,23 @@ export { Condition } from "./condition.ts";
 /** The program under test. */
 const PROGRAM = process.env["EVENT_HUB_BIN"];
 
+/** An address of a hub. */
+export interface Address {
+  readonly url: string;
+  /** Cuts the connections, without a word. */
+  cut(): void;
+  /** False cuts the connections, and refuses new ones until it is true again. */
+  set isReachable(isReachable: boolean);
+}
+
 /** A port that stays the same while hubs behind it come and go, and whose connections can be cut. */
-class Proxy {
+class Proxy implements Address {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   /** The port of the hub; undefined while no hub runs. Another program may get the port of a hub that has ended. */
   #target: number | undefined;
   /** Connections are refused. */
-  isDown = false;
+  #isDown = false;
 
   private constructor(server: Server) {
     this.#server = server;
@@ -35,7 +44,7 @@ class Proxy {
   }
 
   #join(near: Socket): void {
-    if (this.#target === undefined || this.isDown) {
+    if (this.#target === undefined || this.#isDown) {
       near.destroy();
       return;
     }
@@ -55,15 +64,23 @@ class Proxy {
     }
   }
 
+  get target(): number | undefined {
+    return this.#target;
+  }
+
   set target(port: number | undefined) {
     this.#target = port;
   }
 
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port;
+  get url(): string {
+    return `ws://127.0.0.1:${(this.#server.address() as AddressInfo).port}/`;
   }
 
-  /** Cuts all connections, without a word. */
+  set isReachable(isReachable: boolean) {
+    this.#isDown = !isReachable;
+    if (!isReachable) this.cut();
+  }
+
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
@@ -77,6 +94,7 @@ class Proxy {
 /** A hub of a test's own: free ports, a directory that goes with it. */
 export class Hub {
   readonly #proxy: Proxy;
+  readonly #proxies: Proxy[];
   readonly #directory: string;
   readonly #secret = randomBytes(32).toString("hex");
   #process: ChildProcess | undefined;
@@ -84,6 +102,7 @@ export class Hub {
 
   private constructor(proxy: Proxy, directory: string) {
     this.#proxy = proxy;
+    this.#proxies = [proxy];
     this.#directory = directory;
   }
 
@@ -116,12 +135,24 @@ export class Hub {
       program.once("exit", (code) => reject(new Error(`the hub did not start (${code}): ${errors}`)));
     });
     const { ws, http } = JSON.parse(line) as { ws: string; http: string };
-    this.#proxy.target = Number(new URL(ws).port);
+    this.#target = Number(new URL(ws).port);
     this.#http = http;
   }
 
   get url(): string {
-    return `ws://127.0.0.1:${this.#proxy.port}/`;
+    return this.#proxy.url;
+  }
+
+  /** Another address of the hub, with connections of its own to cut. */
+  async address(): Promise<Address> {
+    const proxy = await Proxy.start();
+    proxy.target = this.#proxy.target;
+    this.#proxies.push(proxy);
+    return proxy;
+  }
+
+  set #target(port: number | undefined) {
+    for (const proxy of this.#proxies) proxy.target = port;
   }
 
   /** A token, made here: for `ttl` seconds. */
@@ -155,8 +186,7 @@ export class Hub {
 
   /** Cuts the connections, and refuses new ones until `isReachable` is true again. */
   set isReachable(isReachable: boolean) {
-    this.#proxy.isDown = !isReachable;
-    if (!isReachable) this.cut();
+    this.#proxy.isReachable = isReachable;
   }
 
   signal(signal: "SIGSTOP" | "SIGCONT"): void {
@@ -169,7 +199,7 @@ export class Hub {
     if (program === undefined || program.exitCode !== null || program.signalCode !== null) return;
     const exited = new Promise((resolve) => program.once("exit", resolve));
     // A hub that stops gracefully goes on with the connections that it has.
-    this.#proxy.target = undefined;
+    this.#target = undefined;
     program.kill(signal);
     await exited;
   }
@@ -177,7 +207,7 @@ export class Hub {
   async #remove(): Promise<void> {
     this.signal("SIGCONT");
     await this.kill();
-    this.#proxy.stop();
+    for (const proxy of this.#proxies) proxy.stop();
     await rm(this.#directory, { recursive: true, force: true });
   }
 }

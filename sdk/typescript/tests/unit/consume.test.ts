@@ -639,3 +639,21 @@ test("however many handlers may run, a member asks for what the hub allows", asy
     await hub.close({ timeoutMs: 0 });
   }
 });
+
+test("a subscription knows what the one of its name before it has handled", async () => {
+  let handled = 0;
+  const { hub, socket, subscription } = await consuming(() => void handled++);
+  confirm(socket);
+  deliver(socket, 1);
+  await settle();
+  await subscription.unsubscribe();
+  const again = hub.subscribe("orders", "g", () => void handled++);
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await again;
+  // A hub that was killed has forgotten the ack.
+  deliver(socket, 1, {}, { attempt: 2 });
+  await settle();
+  assert.equal(handled, 1);
+  assert.equal(socket.received.filter(({ op }) => op === "ACK").length, 2);
+  await hub.close();
+});

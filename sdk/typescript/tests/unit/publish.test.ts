@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { HubError } from "../../src/errors.ts";
+import { PromClient } from "../../src/node.ts";
+import { MemoryHub } from "../../src/testing/index.ts";
 import { setUp, setUpConnected, stateOf } from "../support/client.ts";
 import { settle } from "../support/clock.ts";
 import { isKept } from "../support/garbage.ts";
@@ -427,4 +429,29 @@ test("1009 rejects the publish with the most bytes, not the one with the most ch
   await allowed;
   await rejected;
   await hub.close();
+});
+
+test("under Node one signal may be for many publishes and subscriptions without a warning of a leak", async () => {
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error): void => void warnings.push(warning);
+  process.on("warning", onWarning);
+  const server = new MemoryHub();
+  const hub = new PromClient({ urls: [server.url], token: server.token(), webSocket: server.webSocket, on: { log: () => undefined } });
+  const controller = new AbortController();
+  const { signal } = controller;
+  // Before the connection is there, and after.
+  for (const round of [1, 2]) {
+    const topics = Array.from({ length: 20 }, (_, n) => `t${round}-${n}`);
+    await Promise.all(topics.map((topic) => hub.publish(topic, 1, { signal })));
+    await Promise.all(topics.map((topic) => hub.subscribe(topic, "g", () => undefined, { signal })));
+    for (const topic of topics) {
+      void hub.consume(topic, "loop", { signal }).next();
+      hub.watch(topic, () => undefined, { signal });
+    }
+  }
+  await settle();
+  controller.abort();
+  await hub.close();
+  process.off("warning", onWarning);
+  assert.deepEqual(warnings, []);
 });
