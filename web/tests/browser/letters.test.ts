@@ -156,7 +156,8 @@ browserTest("all letters of one cause are replayed over several topics, and a to
   await viewer.button("Replay all 3…").click();
   await viewer.see(dialog.getByText(/^2 events will be appended to 2 topics again/));
   await dialog.getByRole("button", { name: "Replay" }).click();
-  await viewer.see(dialog.getByText("2 events replayed, 0 skipped, 0 failed."));
+  // What was replayed the first time is skipped.
+  await viewer.see(dialog.getByText("2 events replayed, 2 skipped, 0 failed."));
   assert.deepEqual(await notReplayed(hub), ["orders.created: no such customer", "vault.secrets: card expired"]);
 });
 
