@@ -18,7 +18,7 @@ Checks the dashboard as `cargo xtask test` does: types, lint, unit tests, and th
 the hub and runs the tests in a real Chromium.
 
   NAME            only the browser tests of web/tests/browser/NAME.test.ts
-  --screenshots   the tests also make the pictures of the documentation anew, in docs/images";
+  --screenshots   the tests also make the pictures of the documentation anew, in docs/images, each with the outline of its page";
 
 /// Where its sources are.
 pub const WEB: Project = Project { home: "web" };

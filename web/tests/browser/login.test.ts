@@ -175,3 +175,26 @@ browserTest("a token that may see one topic sees no name of any other", async ({
   await viewer.go("/topic?topic=payroll.secret");
   await viewer.see(viewer.page.getByRole("heading", { name: "No such topic" }));
 });
+
+browserTest(
+  "an administrator of some topics sees no outbox that has no parked row of theirs, and one of all topics sees each",
+  async ({ hub, open }) => {
+    await hub.publish("orders.created", "1");
+    const viewer = await open("/", { token: await hub.mint(["admin:orders.**", "subscribe:orders.**"]) });
+    await viewer.settled();
+    await viewer.see(viewer.page.getByRole("heading", { name: "Overview" }));
+    for (const screen of ["/", "/outboxes"]) {
+      await viewer.go(screen);
+      await viewer.settled();
+      const text = await viewer.page.locator("body").innerText();
+      assert.ok(!/payroll/.test(text), `${screen}: ${text}`);
+    }
+    await viewer.see(viewer.page.getByRole("heading", { name: "No parked row" }));
+    await viewer.see(viewer.text("How outboxes are doing is shown to tokens with the right admin for all topics"));
+    const all = await open("/");
+    await all.see(all.page.locator(".problems li").filter({ hasText: "payroll" }));
+    await all.go("/outboxes");
+    await all.see(all.page.getByRole("region", { name: "payroll" }).getByText("not connected"));
+  },
+  { config: '[[outbox]]\nname = "payroll"\nurl = "sqlite:missing/payroll.db"\n' },
+);

@@ -1,9 +1,11 @@
-// The pictures of the documentation. They are made on every run, so that a screen they show cannot go away unseen; `cargo xtask dashboard
-// --screenshots` writes them into `docs/images`.
-import { mkdir } from "node:fs/promises";
+// The pictures of the documentation. They are made on every run; `cargo xtask dashboard --screenshots` writes them into `docs/images`, each with the outline of
+// its page beside it. Every other run compares the outline, so a page cannot change while its picture stays.
+import assert from "node:assert/strict";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import type { Hub } from "./harness/hub.ts";
 import { busyShop } from "./harness/shop.ts";
+import { outline } from "./harness/outline.ts";
 import type { Viewer } from "./harness/viewer.ts";
 import { browserTest, picturePath } from "./harness/world.ts";
 
@@ -27,6 +29,11 @@ async function picture(viewer: Viewer, name: string): Promise<void> {
   await viewer.settled();
   await viewer.page.mouse.move(0, 0);
   await viewer.page.screenshot({ path: await path(name), animations: "disabled" });
+  const now = await outline(viewer.page);
+  const file = new URL(`${name}.txt`, DOCUMENTATION);
+  if (isForDocumentation) return writeFile(file, now);
+  const before = await readFile(file, "utf8").catch(() => "");
+  assert.equal(now, before, `the page is not the one of docs/images/${name}.png any more: \`cargo xtask dashboard --screenshots pictures\` makes it anew`);
 }
 
 /** Orders come in and are worked on, until it is stopped. */
@@ -64,6 +71,9 @@ browserTest(
       await viewer.see(viewer.page.locator("figure tbody tr").nth(SAMPLES - 1));
       await table.click();
       await viewer.see(viewer.page.locator("figure canvas"));
+      // What is stuck is a problem after a while only.
+      const problem = (text: string) => viewer.see(viewer.page.locator(".problems li").filter({ hasText: text }));
+      for (const text of ["billing of orders.created", "ledger of payments.settled", "shipping of orders.created", "given up in the last hour"]) await problem(text);
       if (isForDocumentation) await new Promise((done) => setTimeout(done, CHART_MS));
       await picture(viewer, "overview");
 
@@ -74,6 +84,7 @@ browserTest(
       await viewer.go("/group?topic=orders.created&group=shipping");
       await viewer.see(viewer.text("carrier API timeout"));
       await viewer.see(viewer.text("Window full"));
+      await viewer.see(viewer.page.getByRole("figure").getByText(/events behind [0-9]/));
       if (isForDocumentation) await new Promise((done) => setTimeout(done, CHART_MS / 4));
       await picture(viewer, "group");
 

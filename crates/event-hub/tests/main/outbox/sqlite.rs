@@ -67,6 +67,37 @@ fn a_hub_drains_a_file_that_its_configuration_names() {
 }
 
 #[test]
+fn parked_rows_are_tried_again_through_a_hub_without_its_database() {
+    let place = Place::new();
+    let outbox = outbox(&place);
+    let hub = Hub::start(&place.path("data"), &["--config", &outbox.config(&place, "")], &[]);
+    let row = NewRow::new("no topic", Payload::of(&1).unwrap());
+    let id = row.id.to_string();
+    outbox.get(outbox.store.add(vec![row]));
+    outbox.drained();
+    assert_eq!(outbox.get(outbox.store.counts()).errors, 1);
+    let retry = |args: &[&str], token: &str| {
+        let hub = ["--ops-url", hub.http(), "--token", token];
+        run_with(&[&["outbox", "retry", "--through-hub"], args, &hub].concat(), &[])
+    };
+    let ran = retry(&["--outbox", "shop", &id], hub.token());
+    assert_eq!((ran.code, ran.out.as_str()), (0, "shop: 1 row will be tried again\n"), "{}", ran.err);
+    outbox.drained();
+    assert_eq!(outbox.get(outbox.store.counts()).errors, 1, "its topic is still no topic");
+    let ran = retry(&["--outbox", "shop"], hub.token());
+    assert_eq!((ran.code, ran.out.as_str()), (0, "shop: 1 row will be tried again\n"), "{}", ran.err);
+    let ran = retry(&["--outbox", "shop", "0190a1b2-0000-7000-8000-000000000001"], hub.token());
+    assert_eq!((ran.code, ran.out.as_str()), (1, "shop: 0 rows will be tried again\n"), "{}", ran.err);
+    let ran = retry(&["--outbox", "crm"], hub.token());
+    assert!(ran.code == 1 && ran.err.contains("there are: shop"), "{}", ran.err);
+    let made = run_with(&["token", "--data", &place.text("data"), "--scope", "admin:orders"], &[]);
+    let ran = retry(&["--outbox", "shop"], made.out.trim());
+    assert!(ran.code == 1 && ran.err.contains("admin:**"), "{}", ran.err);
+    assert_eq!(retry(&[], hub.token()).code, 2, "which outbox has to be said");
+    hub.stop();
+}
+
+#[test]
 fn a_table_that_is_not_there_is_told_with_what_to_do() {
     let place = Place::new();
     let url = format!("sqlite:{}", place.write("empty.db", ""));
