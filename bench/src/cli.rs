@@ -23,6 +23,7 @@ bus: the bus in one process, on the memory store.
   live       publishing and delivering at the same time
   catch-up   delivery with an ack per event, out of the store
   idle       what 10,000 topics and 1,000 idle groups cost
+  handle     publishing and a group through the trait that the bus shares with clients, beside the bus itself
 
 store: the bus on the embedded store, on a disk, beside what that disk can do.
 
@@ -42,6 +43,7 @@ wire: the hub in a process of its own, on the embedded store; its clients in ano
   fan-out    one publisher to many connections, beside bare axum that flushes once per drained queue
   memory     10,000 idle connections; 20 that never read
   schemas    64 events in flight to a topic with a JSON Schema of 20 properties, and to one without
+  sdk        the Rust client, beside a client that only writes and reads the same frames
 
 mongo: hubs on MongoDB, a replica set of one node that is started for it, beside its driver alone.
 

@@ -3,6 +3,7 @@
 //! Measurements open buses of their own ([`hub`]), so that none inherits another's memory, and what is compared takes turns.
 
 mod catch_up;
+mod handle;
 mod hub;
 mod idle;
 mod live;
@@ -27,6 +28,8 @@ pub enum Part {
     CatchUp,
     /// See [`idle`].
     Idle,
+    /// See [`handle`].
+    Handle,
 }
 
 impl Part {
@@ -38,6 +41,7 @@ impl Part {
             "live" => Some(Self::Live),
             "catch-up" => Some(Self::CatchUp),
             "idle" => Some(Self::Idle),
+            "handle" => Some(Self::Handle),
             _ => None,
         }
     }
@@ -60,6 +64,9 @@ pub async fn run(options: &Options<Part>, report: &mut Report) -> Result<()> {
     }
     if options.wants(Part::Idle) {
         idle::run(scale, report).await?;
+    }
+    if options.wants(Part::Handle) {
+        handle::run(scale, report).await?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ mod latency;
 mod memory;
 mod publish;
 mod schemas;
+mod sdk;
 mod server;
 
 pub use client::{Client, publish, publish_batch, read};
@@ -35,6 +36,8 @@ pub enum Part {
     Memory,
     /// See [`schemas`].
     Schemas,
+    /// See [`sdk`].
+    Sdk,
 }
 
 impl Part {
@@ -47,6 +50,7 @@ impl Part {
             "fan-out" => Some(Self::FanOut),
             "memory" => Some(Self::Memory),
             "schemas" => Some(Self::Schemas),
+            "sdk" => Some(Self::Sdk),
             _ => None,
         }
     }
@@ -73,6 +77,9 @@ pub async fn run(options: &Options<Part>, report: &mut Report) -> Result<()> {
     }
     if options.wants(Part::Schemas) {
         schemas::run(&place, scale, report).await?;
+    }
+    if options.wants(Part::Sdk) {
+        sdk::run(&place, scale, report).await?;
     }
     Ok(())
 }

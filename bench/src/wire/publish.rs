@@ -91,8 +91,20 @@ pub(super) async fn over_wire(
     in_flight: usize,
     events: usize,
 ) -> Result<crate::measure::Cost> {
+    over_connections(server, frame, of, in_flight, events, CONNECTIONS).await
+}
+
+/// The same over so many connections at most.
+pub(super) async fn over_connections(
+    server: &Server,
+    frame: &Utf8Bytes,
+    of: usize,
+    in_flight: usize,
+    events: usize,
+    connections: usize,
+) -> Result<crate::measure::Cost> {
     let frames_in_flight = (in_flight / of).max(1);
-    let connections = frames_in_flight.min(CONNECTIONS);
+    let connections = frames_in_flight.min(connections);
     let mut clients = Vec::new();
     for _ in 0..connections {
         clients.push(Client::hub(&server.hub()).await?);

@@ -17,11 +17,11 @@ pub fn parse(text: &str) -> Result<Position, String> {
         ("earliest", None) => Position::Earliest,
         ("latest", None) => Position::Latest,
         ("ts", Some(value)) => {
-            Position::Ts(value.parse().map_err(|_| "ts: takes milliseconds since 1970".to_owned())?)
+            Position::Time(value.parse().map_err(|_| "ts: takes milliseconds since 1970".to_owned())?)
         }
         ("ago", Some(value)) => {
             let ago = units::parse_time(value).ok_or("ago: takes a time such as 90s, 5m or 2h")?;
-            Position::Ts(now().saturating_sub(ago))
+            Position::Time(now().saturating_sub(ago))
         }
         ("after-id", Some(value)) => {
             Position::AfterId(value.parse().map_err(|_| "after-id: takes a UUID".to_owned())?)
@@ -43,7 +43,7 @@ pub fn to_json(position: &Position) -> Value {
     match position {
         Position::Earliest => json!("earliest"),
         Position::Latest => json!("latest"),
-        Position::Ts(ts) => json!({ "ts": ts }),
+        Position::Time(ts) => json!({ "ts": ts }),
         Position::AfterId(id) => json!({ "afterId": id }),
         Position::AfterSeq(seq) => json!({ "afterSeq": seq }),
     }
@@ -55,7 +55,7 @@ pub fn parse_time(text: &str) -> Result<u64, String> {
         return Ok(millis);
     }
     match parse(text) {
-        Ok(Position::Ts(ts)) => Ok(ts),
+        Ok(Position::Time(ts)) => Ok(ts),
         _ => Err("milliseconds since 1970 are expected, or ago:TIME such as ago:2h".into()),
     }
 }

@@ -7,24 +7,29 @@
 //! | say where a hub is | [`Target`] |
 //! | show a certificate | [`Certificate`] |
 //! | say what to read | [`SubscribeRequest`], [`SubscribeOptions`] |
+//! | hold any bus, this one or one in the process | [`EventBus`], [`EventBusExt`] |
 //! | know what went wrong | [`Error`], [`ErrorKind`], and [`Code`] for what the hub refused |
 
 mod certificate;
 pub mod client;
 pub mod connection;
 mod error;
+mod event_bus;
 mod frame;
-mod options;
-mod receipt;
+mod name;
 mod target;
 
 pub use certificate::Certificate;
 pub use client::{Client, Message, Received, State, Subscription};
 pub use connection::{Answer, Arrival, Closed, Connection, Delivered, Deliveries};
 pub use error::{Error, ErrorKind, Result};
-pub use hub_proto::{Code, Event, EventId, NewEvent, Payload, PublishOptions, TopicName};
-pub use options::{Filter, Name, Ordering, Position, SubscribeOptions, SubscribeRequest, WhenFull};
-pub use receipt::{Durability, Receipt};
+pub use hub_handler::{EventBusExt, Failure, HandlerContext, HandlerOptions};
+pub use hub_proto::bus::{self, EventBus, EventStream};
+pub use hub_proto::{
+    Code, Durability, Event, EventId, Filter, NewEvent, Ordering, Payload, Position, PublishOptions, Receipt,
+    SubscribeOptions, SubscribeRequest, TopicName, WhenFull,
+};
+pub use name::Name;
 pub use target::{Target, shown};
 
 /// The examples of the client's page compile.

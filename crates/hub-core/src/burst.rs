@@ -1,11 +1,11 @@
 //! Events that are put in line together.
 
 use crate::Millis;
-use crate::committer::{self, NoRoom, Receipt, Room, Sent, TakenTopics};
+use crate::committer::{self, NoRoom, Room, Sent, TakenTopics};
 use crate::engine::{Drafts, Engine};
 use crate::topic::Topic;
 use futures_core::future::BoxFuture;
-use hub_proto::{Draft, Error, NewEvent, Result};
+use hub_proto::{Draft, Error, NewEvent, Receipt, Result};
 use std::sync::Arc;
 
 /// Events that are put in line together: see [`Bus::burst`](crate::Bus::burst). What was added is published by

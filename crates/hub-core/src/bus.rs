@@ -11,7 +11,7 @@ use crate::cleaning_time;
 use crate::clock::{Clock, SystemClock};
 use crate::cluster::{Cluster, ClusterConfig, Elsewhere, Owned, Owner};
 use crate::committer::here::Thread;
-use crate::committer::{Comparer, Left, Receipt, Target};
+use crate::committer::{Comparer, Left, Target};
 use crate::config::{Config, TopicSettings, check_topics};
 use crate::deletion;
 use crate::engine::{By, Engine};
@@ -20,7 +20,7 @@ use crate::group::status::GroupStatus;
 use crate::in_order::InOrder;
 use crate::metrics::Metrics;
 use crate::payload_checks::{self, PayloadChecks};
-use crate::position::{Cursor, Position, refused};
+use crate::position::{Cursor, refused, resolve};
 use crate::publish::{Publish, Publishing};
 use crate::quota;
 use crate::store::memory::MemoryStore;
@@ -33,10 +33,12 @@ use crate::system::{self, SystemTopic};
 use crate::trace::SpanRecorder;
 use futures_util::FutureExt;
 use hub_proto::{
-    Error, Event, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, Result, TopicName, limits,
+    Error, Event, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, Position, Receipt, Result,
+    TopicName, limits,
 };
 use prometheus_client::registry::Registry;
 use std::any::Any;
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -327,7 +329,7 @@ impl Bus {
 
     /// Publishes an event that was put together elsewhere.
     pub fn send(&self, event: NewEvent) -> Publishing<'_> {
-        Publishing::new(self, Ok(event))
+        Publishing::new(Cow::Borrowed(self), Ok(event))
     }
 
     /// Publishes several events with one commit. Not atomic: each has a result of its own, in the order given.
@@ -538,7 +540,7 @@ impl Bus {
         let found = topic.group(&group);
         let group =
             found.ok_or_else(|| Error::bad_request(format!("topic {} has no group {group}", topic.name)))?;
-        let seq = to.resolve(engine, &topic).await?;
+        let seq = resolve(to, engine, &topic).await?;
         group.set_cursor(seq);
         engine.saver.flush(engine).await?;
         Ok(seq)
@@ -639,7 +641,7 @@ impl Bus {
         let limit = checked_limit(limit)?;
         let engine = self.engine();
         let topic = engine.known(topic)?;
-        let mut after = from.resolve(engine, &topic).await?;
+        let mut after = resolve(from, engine, &topic).await?;
         let (mut events, mut bytes) = (Vec::new(), 0);
         while events.len() < limit && bytes < MAX_SCAN_BYTES {
             let rest = ReadLimit { events: limit - events.len(), bytes: 4 << 20 };
@@ -684,7 +686,7 @@ impl Bus {
     /// `unknown_id` for an id that the topic does not have, `bad_request` for a seq beyond its end.
     pub async fn resolve(&self, topic: &str, position: Position) -> Result<u64> {
         let topic = self.engine().known(topic)?;
-        position.resolve(self.engine(), &topic).await
+        resolve(position, self.engine(), &topic).await
     }
 
     /// The newest event of each key, by seq; `None` where there is none or it is a tombstone.

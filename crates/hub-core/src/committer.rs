@@ -30,12 +30,10 @@ use crate::Millis;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::rates::Rates;
-use crate::store::{
-    Appended, Bounds, Commit, Committed, Durability, EventStore, Record, StoreError, StoreResult,
-};
+use crate::store::{Appended, Bounds, Commit, Committed, EventStore, Record, StoreError, StoreResult};
 use crate::topic::{TailBudget, Topic, Waiter};
 use crate::trace::SpanRecorder;
-use hub_proto::{Draft, Error, Event, EventId, Result, TopicName};
+use hub_proto::{Draft, Error, Event, EventId, Receipt, Result, TopicName};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
@@ -52,21 +50,6 @@ use tokio::task::JoinSet;
 const RETRY: Millis = 200;
 /// Topics that are asked about at once: those of a shard that does not answer do not hold up the others.
 const LOOKS: usize = 8;
-
-/// The answer to a publish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Receipt {
-    /// The event's id.
-    pub id: EventId,
-    /// Its place in the topic.
-    pub seq: u64,
-    /// Its timestamp.
-    pub ts: Millis,
-    /// How safe it is.
-    pub durable: Durability,
-    /// The topic had this id already; `seq` and `ts` are those of the first one.
-    pub duplicate: bool,
-}
 
 /// The answer to an event that is in line. Dropping it takes nothing back.
 pub(crate) struct Pending {

@@ -18,13 +18,13 @@
 use crate::cluster::Cluster;
 use crate::engine::{By, Engine};
 use crate::letters;
-use crate::position::{Position, refused};
+use crate::position::refused;
 use crate::subscribe::delete_groups_of;
 use crate::system::{self, SystemEntry, SystemTopic, SystemWatch};
 use crate::topic::Topic;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use hub_proto::{Error, GroupName, Result, TopicName};
+use hub_proto::{Error, GroupName, Position, Result, TopicName};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

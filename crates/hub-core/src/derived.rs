@@ -6,12 +6,13 @@
 //! such records.
 
 use crate::Millis;
-use crate::committer::Receipt;
 use crate::engine::{By, Engine};
 use crate::position::refused;
 use crate::store::ReadLimit;
 use crate::topic::Topic;
-use hub_proto::{Code, Derivation, Draft, Error, EventId, Key, NewEvent, Payload, Result, TopicName, header};
+use hub_proto::{
+    Code, Derivation, Draft, Error, EventId, Key, NewEvent, Payload, Receipt, Result, TopicName, header,
+};
 use std::sync::Arc;
 
 /// How many ids are tried for one record, each taken by a record that the hub did not write.

@@ -5,7 +5,7 @@ use crate::burst::Checked;
 use crate::cleaning_time::CleaningTime;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Owned, Stay, Tenure, not_owner};
-use crate::committer::{Committer, Pending, Receipt, TopicsInFlight};
+use crate::committer::{Committer, Pending, TopicsInFlight};
 use crate::config;
 use crate::config::{Config, TopicRules};
 use crate::deletion::{Deletions, being_deleted, topic_deleted};
@@ -26,7 +26,8 @@ use crate::topics::{Topics, Walk};
 use crate::trace::{self, SpanRecorder};
 use futures_core::future::BoxFuture;
 use hub_proto::{
-    Code, Draft, Error, EventId, GroupName, IdGenerator, NewEvent, Pattern, PublishTrace, Result, TopicName,
+    Code, Draft, Error, EventId, GroupName, IdGenerator, NewEvent, Pattern, PublishTrace, Receipt, Result,
+    TopicName,
 };
 use parking_lot::RwLock;
 use std::sync::Arc;

@@ -2,11 +2,11 @@
 
 use crate::Millis;
 use crate::burst::{Added, Burst};
-use crate::committer::{self, Receipt, Sent};
+use crate::committer::{self, Sent};
 use crate::engine::{Drafts, Engine};
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
-use hub_proto::{Error, EventId, NewEvent, Result};
+use hub_proto::{Error, EventId, NewEvent, Receipt, Result};
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::time::Duration;

@@ -30,6 +30,7 @@ mod dead_letter;
 mod deletion;
 mod derived;
 mod engine;
+mod event_bus;
 mod fan;
 mod group;
 mod in_order;
@@ -57,21 +58,24 @@ pub use burst::{Added, Burst, Checked};
 pub use bus::{Bus, BusBuilder};
 pub use clock::{Clock, SystemClock};
 pub use cluster::{ClusterConfig, Elsewhere, Held, Luggage, Owner};
-pub use committer::{Receipt, Sent};
+pub use committer::Sent;
 pub use config::{Config, TopicDurability, TopicSettings};
 pub use deletion::DeletedTopic;
 pub use group::delivery::Delivery;
 pub use group::look::{EventInGroup, EventState, GroupDetail, KeyBlock, MemberStatus, RecentFailure};
-pub use group::options::{Filter, GroupOptions, GroupRequest, Ordering};
+pub use group::options::{GroupOptions, GroupRequest};
 pub use group::status::{GroupStatus, Oldest, Reason};
+pub use hub_handler::{EventBusExt, Failure, HandlerContext, HandlerOptions};
+pub use hub_proto::bus::{EventBus, EventStream};
 pub use hub_proto::{
-    Code, Error, Event, EventId, GroupName, IdGenerator, Key, NewEvent, Pattern, Payload, PublishOptions,
-    Result, TopicName, TraceContext, limits,
+    Code, Durability, Error, Event, EventId, Filter, GroupName, IdGenerator, Key, NewEvent, Ordering,
+    Pattern, Payload, Position, PublishOptions, Receipt, Result, SubscribeOptions, SubscribeRequest,
+    TopicName, TraceContext, limits,
 };
 pub use in_order::{InOrder, SentInOrder};
 pub use letters::{DeadLetter, LetterFilter, LetterPage, LetterRange, Replay, Replayed, SHOWN_ERROR_BYTES};
 pub use payload_checks::{PayloadCheck, PayloadChecks};
-pub use position::{Cursor, Position};
+pub use position::Cursor;
 /// The crate whose registry [`BusBuilder::open_with`] takes.
 pub use prometheus_client;
 pub use publish::{Publish, Publishing};
@@ -80,7 +84,7 @@ pub use rates::{
     BusyGroup, BusyTopic, DurationBuckets, GroupSample, MeasuredRates, Quantiles, Range, Rated, TopicSample,
 };
 pub use store::memory::MemoryStore;
-pub use store::{Durability, Health, StoreError};
+pub use store::{Health, StoreError};
 pub use subscribe::{ById, Handed, Running, Subscribe, SubscribeGroup, Subscription, Watch, Watched};
 pub use system::{SystemEntry, SystemTopic, SystemWatch};
 
@@ -91,5 +95,6 @@ pub type Millis = u64;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/library.md")]
+#[doc = include_str!("../../../docs/event-bus.md")]
 #[doc = include_str!("../../../docs/outbox.md")]
 struct Pages;

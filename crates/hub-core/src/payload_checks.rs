@@ -4,11 +4,10 @@
 //! against is found once and kept with the topic, until the version of the checks rises: a topic without a check costs two loads.
 
 use crate::engine::Engine;
-use crate::position::Position;
 use crate::supervise;
 use crate::system::{self, SystemEntry, SystemTopic, SystemWatch};
 use crate::topic::Topic;
-use hub_proto::{Payload, Result, TopicName};
+use hub_proto::{Payload, Position, Result, TopicName};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;

@@ -4,69 +4,48 @@ use crate::Millis;
 use crate::engine::Engine;
 use crate::store::StoreError;
 use crate::topic::Topic;
-use hub_proto::{Error, EventId, Result, TopicName};
+use hub_proto::{Error, EventId, Position, Result, TopicName};
 
-/// Where to start in a topic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Position {
-    /// After the newest event: only what is still to come.
-    #[default]
-    Latest,
-    /// Before the oldest event there is.
-    Earliest,
-    /// At the first event committed at this time or later.
-    Time(Millis),
-    /// After the event with this id.
-    AfterId(EventId),
-    /// After this seq.
-    AfterSeq(u64),
+/// Refuses a position that means something in one topic only.
+pub(crate) fn check_for_several(position: Position) -> Result<()> {
+    match position {
+        Position::AfterId(_) | Position::AfterSeq(_) => Err(Error::bad_request(
+            "afterId and afterSeq are places in one topic; for several use earliest, latest or ts",
+        )),
+        _ => Ok(()),
+    }
 }
 
-impl Position {
-    /// Refuses a place that means something on one topic only.
-    pub(crate) fn check_for_several(self) -> Result<()> {
-        match self {
-            Self::AfterId(_) | Self::AfterSeq(_) => Err(Error::bad_request(
-                "afterId and afterSeq are places in one topic; for several use earliest, latest or ts",
-            )),
-            _ => Ok(()),
+/// The seq after which reading starts.
+pub(crate) async fn resolve(position: Position, engine: &Engine, topic: &Topic) -> Result<u64> {
+    let store = &engine.store;
+    match position {
+        // Another hub may have committed what has not been heard of here yet.
+        Position::Latest if engine.cluster.is_some() => {
+            store.bounds(&topic.name).await.map_err(refused).map(|bounds| bounds.last)
         }
-    }
-
-    /// The seq after which reading starts.
-    pub(crate) async fn resolve(self, engine: &Engine, topic: &Topic) -> Result<u64> {
-        let store = &engine.store;
-        match self {
-            // Another hub may have committed what has not been heard of here yet.
-            Self::Latest if engine.cluster.is_some() => {
-                store.bounds(&topic.name).await.map_err(refused).map(|bounds| bounds.last)
-            }
-            Self::Latest => Ok(topic.last()),
-            Self::Earliest => {
-                store.bounds(&topic.name).await.map_err(refused).map(|bounds| bounds.first.saturating_sub(1))
-            }
-            Self::Time(time) => store.seq_before(&topic.name, time).await.map_err(refused),
-            Self::AfterId(id) => store.seq_of(&topic.name, id).await.map_err(refused)?.ok_or_else(|| {
-                Error::unknown_id(format!(
-                    "topic {} has no event {id}, or no longer remembers it",
-                    topic.name
-                ))
+        Position::Latest => Ok(topic.last()),
+        Position::Earliest => {
+            store.bounds(&topic.name).await.map_err(refused).map(|bounds| bounds.first.saturating_sub(1))
+        }
+        Position::Time(time) => store.seq_before(&topic.name, time).await.map_err(refused),
+        Position::AfterId(id) => store.seq_of(&topic.name, id).await.map_err(refused)?.ok_or_else(|| {
+            Error::unknown_id(format!("topic {} has no event {id}, or no longer remembers it", topic.name))
                 .with_id(id)
-            }),
-            Self::AfterSeq(seq) => {
-                let mut last = topic.last();
-                if seq > last && engine.cluster.is_some() {
-                    // Who comes from another hub may have seen more than this one has heard of.
-                    last = store.bounds(&topic.name).await.map_err(refused)?.last;
-                }
-                if seq > last {
-                    return Err(Error::bad_request(format!(
-                        "seq {seq} is beyond the end of topic {}; allowed is 0 to {last}",
-                        topic.name
-                    )));
-                }
-                Ok(seq)
+        }),
+        Position::AfterSeq(seq) => {
+            let mut last = topic.last();
+            if seq > last && engine.cluster.is_some() {
+                // Who comes from another hub may have seen more than this one has heard of.
+                last = store.bounds(&topic.name).await.map_err(refused)?.last;
             }
+            if seq > last {
+                return Err(Error::bad_request(format!(
+                    "seq {seq} is beyond the end of topic {}; allowed is 0 to {last}",
+                    topic.name
+                )));
+            }
+            Ok(seq)
         }
     }
 }

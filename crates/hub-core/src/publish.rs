@@ -2,10 +2,11 @@
 
 use crate::Millis;
 use crate::bus::Bus;
-use crate::committer::{Pending, Receipt};
+use crate::committer::Pending;
 use crate::engine::Submission;
 use futures_core::future::BoxFuture;
-use hub_proto::{Error, EventId, NewEvent, Payload, PublishOptions, Result, TopicName};
+use hub_proto::{Error, EventId, NewEvent, Payload, PublishOptions, Receipt, Result, TopicName};
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -78,14 +79,14 @@ impl<'a> IntoFuture for Publish<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { bus, topic, payload, options } = self;
-        Publishing::new(bus, topic.map(|topic| NewEvent { topic, payload, options }))
+        Publishing::new(Cow::Borrowed(bus), topic.map(|topic| NewEvent { topic, payload, options }))
     }
 }
 
 /// An event on its way; its receipt, once it is there. The event is put in line when this is first polled.
 #[must_use = "an event is published by awaiting it"]
 pub struct Publishing<'a> {
-    bus: &'a Bus,
+    bus: Cow<'a, Bus>,
     state: State,
 }
 
@@ -97,7 +98,7 @@ enum State {
 }
 
 impl<'a> Publishing<'a> {
-    pub(crate) fn new(bus: &'a Bus, event: Result<NewEvent>) -> Self {
+    pub(crate) fn new(bus: Cow<'a, Bus>, event: Result<NewEvent>) -> Self {
         Self { bus, state: State::New(event) }
     }
 }

@@ -9,12 +9,11 @@
 //! topic, so nothing is missed.
 
 use crate::engine::Engine;
-use crate::position::Position;
 use crate::store::GroupRecord;
 use crate::system::{self, SystemTopic, SystemWatch};
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use hub_proto::{Error, GroupName, Pattern, Result, TopicName};
+use hub_proto::{Error, GroupName, Pattern, Position, Result, TopicName};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;

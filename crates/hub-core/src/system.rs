@@ -3,13 +3,11 @@
 //! A system topic is a compacted log like any other: every store keeps it, it survives what events survive, and all hubs on a
 //! store hear of what is written to it. The newest record of a key is what holds; one without a value ends it. Their names begin
 //! with `_hub`, which no user's topic does: they are in no list, and no pattern covers them.
-
-use crate::committer::Receipt;
 use crate::engine::{By, Engine};
-use crate::position::{Position, refused};
+use crate::position::refused;
 use crate::store::ReadLimit;
 use crate::subscribe::{Checked, Watch, Watched};
-use hub_proto::{Draft, EventId, Key, NewEvent, Payload, Result, TopicName};
+use hub_proto::{Draft, EventId, Key, NewEvent, Payload, Position, Receipt, Result, TopicName};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::VecDeque;

@@ -17,6 +17,9 @@ pub use generator::IdGenerator;
 /// The namespace of [`EventId::derived`]. Stored data depends on it: it never changes.
 const NAMESPACE: Uuid = Uuid::from_u128(0x7b1e_6d0c_52f4_4c8e_9a37_e4d8_1f60_b52a);
 
+/// The namespace of [`EventId::of_effect`].
+const EFFECTS: Uuid = Uuid::from_u128(0x6c1f_0a52_7d3e_5b9a_8f46_2e0d_9c7b_1a35);
+
 /// The number that eight hex digits in lower case stand for, most significant first; `None` for anything else. All
 /// eight at once: a scan reads millions of ids.
 fn eight_hex(high: [u8; 4], low: [u8; 4]) -> Option<u32> {
@@ -114,6 +117,21 @@ impl EventId {
             name.extend_from_slice(part);
         }
         Self(Uuid::new_v5(&NAMESPACE, &name))
+    }
+
+    /// The id of an event that a handler of `group` publishes while it handles the event `id` of `topic`, the `number`th one, from 0. All
+    /// SDKs derive the same.
+    ///
+    /// ```
+    /// # use hub_proto::EventId;
+    /// let cause: EventId = "0199e6a1-0b50-7000-8000-000000000001".parse()?;
+    /// let id = EventId::of_effect("billing", "orders.created", cause, 0);
+    /// assert_ne!(id, EventId::of_effect("billing", "orders.created", cause, 1));
+    /// # Ok::<(), hub_proto::Error>(())
+    /// ```
+    pub fn of_effect(group: &str, topic: &str, id: Self, number: u64) -> Self {
+        let name = serde_json::json!([group, topic, id, number]).to_string();
+        Self(Uuid::new_v5(&EFFECTS, name.as_bytes()))
     }
 }
 

@@ -1,5 +1,5 @@
 //! The vocabulary of event-hub: the event record and its bytes, ids, topic and group names, patterns, limits
-//! and error codes. No I/O and no async: everything here is a value or a function of values.
+//! and error codes; and the traits of a bus. No I/O and no runtime.
 //!
 //! | to know about | look at |
 //! | --- | --- |
@@ -10,6 +10,7 @@
 //! | which trace it belongs to | [`TraceContext`] |
 //! | what can go wrong | [`Error`], [`Code`] |
 //! | how much is too much | [`limits`] |
+//! | how programs publish and consume, in one process or over a socket | [`bus`] |
 //!
 //! An event's JSON is built once, by [`Draft::encode`]; from there on only its bytes travel.
 //!
@@ -31,9 +32,11 @@
 
 #[cfg(test)]
 mod arbitrary;
+pub mod bus;
 mod draft;
 mod error;
 mod event;
+mod filter;
 pub mod header;
 mod id;
 pub mod json;
@@ -43,15 +46,20 @@ mod new_event;
 mod options;
 mod pattern;
 mod payload;
+mod receipt;
+mod subscribe;
 pub mod trace;
 
 pub use draft::Draft;
 pub use error::{Code, Error, Result, shown};
 pub use event::Event;
+pub use filter::Filter;
 pub use id::{EventId, IdGenerator};
 pub use name::{Derivation, Derived, GroupName, Key, TopicName};
 pub use new_event::NewEvent;
 pub use options::PublishOptions;
 pub use pattern::Pattern;
 pub use payload::Payload;
+pub use receipt::{Durability, Receipt};
+pub use subscribe::{Ordering, Position, SubscribeOptions, SubscribeRequest, WhenFull};
 pub use trace::{PublishTrace, TraceContext};

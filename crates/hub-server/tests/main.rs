@@ -13,6 +13,8 @@ mod cluster;
 mod drain;
 #[path = "main/errors.rs"]
 mod errors;
+#[path = "main/event_bus.rs"]
+mod event_bus;
 #[path = "main/expiry.rs"]
 mod expiry;
 #[path = "main/fixtures.rs"]

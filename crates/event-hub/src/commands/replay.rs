@@ -79,7 +79,7 @@ async fn replay(args: &Args) -> Result<ExitCode> {
                     "--from latest has nothing to replay; `event-hub subscribe` follows a topic",
                 ));
             }
-            Position::Ts(ts) => {
+            Position::Time(ts) => {
                 value = ts.to_string();
                 query.extend([("from", "ts"), ("ts", &value)]);
             }

@@ -90,7 +90,10 @@ impl Args {
                 Filter::Key(key) if wanted.key.is_some() => bail!("--filter key={key}: an event has one key"),
                 Filter::Key(key) => wanted.key = Some(key),
                 Filter::Tag(tag) => wanted.tags.push(tag),
-                Filter::Header(name, value) => drop(wanted.headers.insert(name, value)),
+                Filter::Header(name, value) => {
+                    wanted.headers.retain(|(other, _)| *other != name);
+                    wanted.headers.push((name, value));
+                }
             }
         }
         // A member that is about to leave takes no more than it prints.

@@ -69,6 +69,11 @@ impl InHand {
         }
     }
 
+    /// When the lease ends; `None` if it was lost.
+    pub fn until(&self, id: EventId, attempt: u32) -> Option<Instant> {
+        self.events.get(&id).filter(|entry| entry.attempt == attempt).map(|entry| entry.until)
+    }
+
     /// The hub has settled this delivery, or is to give it to others.
     pub fn remove(&mut self, id: EventId, attempt: u32) {
         if self.events.get(&id).is_some_and(|entry| entry.attempt == attempt) {

@@ -169,6 +169,15 @@ impl Message {
         Ok(left)
     }
 
+    /// When it is no longer in hand, as far as is known here; `None` without a group.
+    pub(crate) fn held_until(&self) -> Option<Instant> {
+        let (id, attempt) = (self.event().id(), self.attempt());
+        match &self.line {
+            Some(line) => line.with_in_hand(|in_hand| in_hand.until(id, attempt)),
+            None => self.ack_deadline(),
+        }
+    }
+
     /// The connection over which it is settled.
     fn connection(&self) -> Connection {
         let current = self.line.as_ref().and_then(|line| line.connection());

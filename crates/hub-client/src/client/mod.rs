@@ -56,6 +56,17 @@ struct Shared {
     lines: Mutex<Vec<Arc<Line>>>,
     /// A subscription wants to be asked for again.
     again: Notify,
+    /// How many subscriptions run handlers: a client that closes waits for them.
+    at_work: watch::Sender<usize>,
+}
+
+/// A subscription runs handlers, while this is held.
+pub(crate) struct Work(Arc<Shared>);
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.at_work.send_modify(|at_work| *at_work -= 1);
+    }
 }
 
 /// A client of a hub. Cloning shares it.
@@ -162,11 +173,23 @@ impl Client {
         self.inner.shared.state.subscribe()
     }
 
-    /// Takes nothing new, waits for the answers of what is under way, though not for longer than
+    /// Takes nothing new, waits for handlers that were begun and for the answers of what is under way, though not for longer than
     /// [`Builder::close_timeout`], sends the acks that were said, and says goodbye.
     pub async fn close(&self) {
         self.inner.shared.closing.send_replace(true);
         let _ = self.state().wait_for(State::is_closed).await;
+    }
+
+    /// Waits until it begins to close, or has ended.
+    pub(crate) async fn closing(&self) {
+        let mut closing = self.inner.shared.closing.subscribe();
+        let _ = closing.wait_for(|closing| *closing).await;
+    }
+
+    /// While this is held, [`close`](Self::close) waits, though not for longer than [`Builder::close_timeout`].
+    pub(crate) fn work(&self) -> Work {
+        self.inner.shared.at_work.send_modify(|at_work| *at_work += 1);
+        Work(self.inner.shared.clone())
     }
 
     fn shared(&self) -> &Shared {

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::in_hand::InHand;
 use super::message::{Message, Received};
 use super::{Client, Shared};
+use crate::connection::RETURN;
 use crate::{
     Arrival, Code, Connection, Delivered, Deliveries, Error, ErrorKind, Name, Position, Result,
     SubscribeRequest,
@@ -21,7 +22,8 @@ use crate::{
 
 /// What the client's task and the program know of a subscription.
 pub(super) struct Line {
-    pub request: SubscribeRequest,
+    pub name: Name,
+    request: SubscribeRequest,
     state: Mutex<LineState>,
     waker: AtomicWaker,
 }
@@ -54,7 +56,8 @@ struct LineState {
 
 impl Line {
     pub fn new(request: SubscribeRequest) -> Self {
-        Self { request, state: Mutex::default(), waker: AtomicWaker::new() }
+        let name = Name::new(&request.topic, request.group.as_deref());
+        Self { name, request, state: Mutex::default(), waker: AtomicWaker::new() }
     }
 
     /// What to ask the next hub for.
@@ -73,7 +76,7 @@ impl Line {
 
     /// Whether what is in hand outlives a connection.
     pub fn is_member(&self) -> bool {
-        self.request.options.member.is_some() && self.request.name.group.is_some()
+        self.request.options.member.is_some() && self.request.group.is_some()
     }
 
     /// Of a member: the connection over which its events are settled now, if there is one.
@@ -164,6 +167,16 @@ impl Line {
     }
 }
 
+/// Gives back an event that the program has not seen. If that cannot be said, the event comes again when its time is up.
+fn give_back(connection: &Connection, delivered: &Delivered) {
+    let mut members = naming(&delivered.name);
+    members["ids"] = serde_json::json!([delivered.event.id()]);
+    members["attempt"] = delivered.attempt.into();
+    if connection.has_feature(RETURN) {
+        let _ = connection.tell("RETURN", &members);
+    }
+}
+
 fn naming(name: &Name) -> serde_json::Value {
     match &name.group {
         Some(group) => serde_json::json!({ "topic": name.topic, "group": group }),
@@ -196,7 +209,7 @@ impl Subscription {
 
     /// What it is called.
     pub fn name(&self) -> &Name {
-        &self.line.request.name
+        &self.line.name
     }
 
     /// The next event, over as many connections as it takes.
@@ -226,7 +239,14 @@ impl Subscription {
                     }
                 }
             };
+            let is_paused = self.line.state.lock().paused;
+            if is_paused && self.line.request.group.is_none() {
+                // Who resumes polls again.
+                return Poll::Pending;
+            }
             match std::task::ready!(current.poll_recv(context)) {
+                // It was on its way when the hub was told to pause.
+                Ok(Arrival::Event(delivered)) if is_paused => give_back(current.connection(), &delivered),
                 Ok(Arrival::Event(delivered)) => {
                     // What the connection before had delivered already.
                     let known = self.line.state.lock().last_seq;
@@ -271,8 +291,8 @@ impl Subscription {
         let resumed = state.last_seq.is_some() || state.connections == 1;
         drop(state);
         self.current = Some(next?);
-        let SubscribeRequest { name, options, .. } = &self.line.request;
-        let live = name.group.is_none() && matches!(options.from, None | Some(Position::Latest));
+        let SubscribeRequest { group, options, .. } = &self.line.request;
+        let live = group.is_none() && matches!(options.from, None | Some(Position::Latest));
         let lagged = Received::Lagged { topic: None, missed: 0 };
         Poll::Ready(Ok((live && !resumed).then_some(lagged)))
     }
@@ -321,20 +341,42 @@ impl Subscription {
         match done {
             // The next connection begins as it should be.
             Err(error) if error.kind() == ErrorKind::Closed => Ok(()),
+            Ok(()) if paused && self.line.request.group.is_some() => {
+                self.give_back_waiting();
+                Ok(())
+            }
             done => done,
         }
     }
 
-    /// Ends it, and waits until the hub has done so. Acks that were said before are taken before.
+    /// Gives back what came and was not taken.
+    fn give_back_waiting(&mut self) {
+        let Some((_, current)) = &mut self.current else { return };
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        while let Poll::Ready(Ok(Arrival::Event(delivered))) = current.poll_recv(&mut context) {
+            give_back(current.connection(), &delivered);
+        }
+    }
+
+    /// Ends it, and waits until the hub has done so. Acks that were said before are taken before: a
+    /// [member](crate::SubscribeOptions::member) that has lost its connection says them over the next one.
     ///
     /// # Errors
     /// What the hub refused.
     pub async fn unsubscribe(mut self) -> Result<()> {
-        self.line.state.lock().gone = true;
-        let Some((_, current)) = self.current.take() else { return Ok(()) };
-        match current.unsubscribe().await {
-            Err(error) if error.kind() == ErrorKind::Closed => Ok(()),
-            done => done,
+        loop {
+            if !self.line.is_member() {
+                self.line.state.lock().gone = true;
+            } else if self.current.is_none() && self.ended.is_none() && self.begun().await.is_err() {
+                // The client was closed, and has said what it could.
+                return Ok(());
+            }
+            let Some((_, current)) = self.current.take() else { return Ok(()) };
+            match current.unsubscribe().await {
+                Err(error) if error.kind() == ErrorKind::Closed && self.line.is_member() => {}
+                Err(error) if error.kind() == ErrorKind::Closed => return Ok(()),
+                done => return done,
+            }
         }
     }
 }

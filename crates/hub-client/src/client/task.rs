@@ -31,6 +31,8 @@ struct Task {
     commands: mpsc::Receiver<Command>,
     shared: Arc<Shared>,
     closing: watch::Receiver<bool>,
+    /// How many subscriptions run handlers.
+    at_work: watch::Receiver<usize>,
     /// Set when the client is to close: nothing waits beyond it.
     close_by: Option<Instant>,
     close_timeout: Duration,
@@ -62,13 +64,15 @@ pub(super) async fn start(builder: Builder, credentials: Credentials) -> Result<
     let (give, take) = mpsc::channel(COMMANDS);
     let (state, _) = watch::channel(State::Connected);
     let (closing, when_closing) = watch::channel(false);
-    let shared = Arc::new(Shared { state, closing, lines: Mutex::default(), again: Notify::new() });
+    let (at_work, when_at_work) = watch::channel(0);
+    let shared = Arc::new(Shared { state, closing, lines: Mutex::default(), again: Notify::new(), at_work });
     let task = Task {
         targets,
         credentials,
         commands: take,
         shared: shared.clone(),
         closing: when_closing,
+        at_work: when_at_work,
         close_by: None,
         close_timeout: builder.close_timeout,
         outbox: Outbox::new(builder.publish_timeout),
@@ -146,8 +150,7 @@ impl Task {
         let wait = self.backoff.next_after_loss(self.spread);
         let mut tried = Box::pin(self.try_after(wait));
         loop {
-            let idle = self.outbox.is_empty() && self.commands.is_empty();
-            if self.close_by.is_some() && idle {
+            if self.can_end() {
                 return Err(closed_here());
             }
             self.shared.state.send_if_modified(|state| {
@@ -172,6 +175,7 @@ impl Task {
                 Some(command) = self.commands.recv() => self.keep(command),
                 () = until(self.outbox.deadline()) => self.outbox.expire(Instant::now()),
                 () = closing(&mut self.closing, self.close_by) => self.begin_to_close(),
+                Ok(()) = self.at_work.changed() => {}
                 () = until(self.close_by) => return Err(closed_here()),
             }
         }
@@ -188,8 +192,16 @@ impl Task {
     /// Takes nothing new. What was handed over before is still looked after, for a while.
     fn begin_to_close(&mut self) {
         self.close_by = Some(Instant::now() + self.close_timeout);
-        self.commands.close();
         self.shared.state.send_replace(State::Closing);
+    }
+
+    /// Whether it closes, and nothing is left to be done. While handlers are at work they can publish.
+    fn can_end(&mut self) -> bool {
+        if self.close_by.is_none() || *self.at_work.borrow_and_update() > 0 {
+            return false;
+        }
+        self.commands.close();
+        self.outbox.is_empty() && self.commands.is_empty()
     }
 
     fn try_after(&self, wait: Duration) -> impl Future<Output = Result<(Connection, Identity)>> + use<> {

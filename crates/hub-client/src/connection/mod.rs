@@ -28,11 +28,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hub_proto::{EventId, NewEvent};
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::frame::Outgoing;
-use crate::{Error, ErrorKind, Receipt, Result, SubscribeRequest, Target};
+use crate::{Error, ErrorKind, Name, Receipt, Result, SubscribeRequest, Target};
 use closed::Ended;
 use later::Later;
 use queue::Queue;
@@ -250,10 +251,23 @@ impl Connection {
     /// # Errors
     /// What the hub refused, or the end of the connection.
     pub async fn subscribe(&self, request: SubscribeRequest) -> Result<Deliveries> {
+        self.subscribe_with(request, &Map::new()).await
+    }
+
+    /// Subscribes, with further members of the frame beside `opts`: what hubs say to each other.
+    ///
+    /// # Errors
+    /// As [`subscribe`](Self::subscribe).
+    pub async fn subscribe_with(
+        &self,
+        request: SubscribeRequest,
+        members: &Map<String, Value>,
+    ) -> Result<Deliveries> {
         let corr = self.corr();
-        let SubscribeRequest { name, options, extra } = request;
+        let SubscribeRequest { topic, group, options } = request;
+        let name = Arc::new(Name::new(&topic, group.as_deref()));
         let frame = Outgoing::new("SUBSCRIBE", Some(corr)).name(&name);
-        let frame = frame.value("opts", &options)?.members(&extra)?;
+        let frame = frame.value("opts", &options)?.members(members)?;
         let queue = Arc::new(Queue::new(name, &options));
         let (give, take) = oneshot::channel();
         self.command(frame.done(), corr, Waiter::Subscribes(queue.clone(), give), None).await?;

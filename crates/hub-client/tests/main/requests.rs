@@ -76,8 +76,9 @@ async fn a_refusal_says_what_the_hub_said() {
     assert_eq!(error.refusal().unwrap().id, Some(id(1).parse().unwrap()));
     let error = soon(connection.publish(&event(1))).await.unwrap_err();
     assert_eq!(error.refusal().unwrap().retry_after_ms, Some(250));
-    let request = hub_client::SubscribeRequest::new("t", Some("g")).with("held", json!([]));
-    let error = soon(connection.subscribe(request)).await.err().unwrap();
+    let request = hub_client::SubscribeRequest::new("t", Some("g"));
+    let members = [("held".to_owned(), json!([]))].into_iter().collect();
+    let error = soon(connection.subscribe_with(request, &members)).await.err().unwrap();
     assert_eq!(error.code_text(), Some("not_owner"));
     answer.await.unwrap();
 }

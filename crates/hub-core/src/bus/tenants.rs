@@ -2,10 +2,9 @@
 
 use super::Bus;
 use crate::deletion::{self, DeletedTopic};
-use crate::position::Position;
 use crate::quota::{Quota, QuotaUse};
 use crate::system::{self, SystemEntry, SystemTopic, SystemWatch};
-use hub_proto::{Error, EventId, Result, TopicName};
+use hub_proto::{Error, EventId, Position, Result, TopicName};
 use std::sync::Arc;
 
 impl Bus {

@@ -6,13 +6,13 @@
 
 use super::DeadLetter;
 use super::marks::{self, Deed, Place};
-use crate::committer::Receipt;
 use crate::deletion::being_deleted;
 use crate::engine::Engine;
 use crate::position::refused;
 use crate::topic::Topic;
 use hub_proto::{
-    Code, Draft, Error, EventId, GroupName, NewEvent, Payload, PublishOptions, Result, TopicName, header,
+    Code, Draft, Error, EventId, GroupName, NewEvent, Payload, PublishOptions, Receipt, Result, TopicName,
+    header,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

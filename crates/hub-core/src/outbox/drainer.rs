@@ -7,7 +7,6 @@ mod plan;
 
 use super::book::{Book, Entry, Failure, Run};
 use super::options::{DrainerOptions, OnError};
-use super::publisher::Publisher;
 use super::row::{Place, Row};
 use super::shares::{Shares, slot_of};
 use super::store::{Claim, OutboxStore, Settled, Woken};
@@ -15,7 +14,8 @@ use crate::store::{StoreError, StoreResult};
 use crate::trace::{self, Operation, Span, SpanRecorder};
 use crate::{Clock, Millis, SystemClock};
 use away::Away;
-use hub_proto::{Code, Error, IdGenerator};
+use hub_proto::bus::Publisher;
+use hub_proto::{Code, Error, IdGenerator, Receipt};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -123,7 +123,7 @@ pub struct Drainer {
 
 /// Something that ran beside the loop has ended.
 enum Done {
-    Published(Run, Vec<Result<(), Error>>),
+    Published(Run, Vec<Result<Receipt, Error>>),
     /// Whether the hub may be there again.
     Available(bool),
     Claimed(StoreResult<plan::Plan>),
@@ -530,14 +530,14 @@ impl Drainer {
         self.work.spawn(async move {
             let answers = match (unfit, events.len()) {
                 (Some(error), _) => vec![Err(error)],
-                (None, 1) => vec![publisher.publish(events.remove(0)).await],
-                (None, _) => publisher.publish_in_order(events).await,
+                (None, 1) => vec![publisher.send(events.remove(0)).await],
+                (None, _) => publisher.send_in_order(events).await,
             };
             Done::Published(run, answers)
         });
     }
 
-    fn published(&mut self, mut run: Run, answers: Vec<Result<(), Error>>) {
+    fn published(&mut self, mut run: Run, answers: Vec<Result<Receipt, Error>>) {
         let key = run.front().and_then(|entry| entry.row.key.clone());
         for answer in answers {
             let Some(entry) = run.pop_front() else { break };

@@ -18,15 +18,14 @@ mod book;
 mod drainer;
 mod memory;
 mod options;
-mod publisher;
 mod row;
 mod shares;
 mod store;
 
 pub use drainer::{Drained, Drainer, Progress};
+pub use hub_proto::bus::Publisher;
 pub use memory::MemoryOutbox;
 pub use options::{DrainerOptions, OnError};
-pub use publisher::Publisher;
 pub use row::{Micros, NewRow, Place, Ready, Row, RowId, RowStatus, Shown, Stage};
 pub use shares::{SLOTS, Shares, slot_of};
 pub use store::{Claim, Counts, Holding, OutboxStore, Outcome, Settled, Woken};

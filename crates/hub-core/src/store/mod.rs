@@ -14,7 +14,7 @@ pub use crate::group::ranges::RangeSet;
 pub use crate::group::state::{GroupState, Progress, Tries};
 pub use files::{LogEnd, PinnedFiles};
 pub use health::{DiskUsage, Health};
-pub use hub_proto::Draft;
+pub use hub_proto::{Draft, Durability};
 pub use record::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
 pub use shared::{Changes, Claim, Estate, Heartbeat, HubId, HubInfo, Ownership, Shared, SharedStore};
 pub use words::{Secrets, shortened};
@@ -54,31 +54,6 @@ impl StoreError {
 
 /// The result of a call to a store.
 pub type StoreResult<T> = Result<T, StoreError>;
-
-/// What a publisher may rely on once its event is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Durability {
-    /// On disk, after an fdatasync.
-    Fsync,
-    /// On a majority of a replica set, journaled.
-    Majority,
-    /// With the operating system, synced within milliseconds.
-    Interval,
-    /// In this process's memory.
-    Memory,
-}
-
-impl Durability {
-    /// The word on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fsync => "fsync",
-            Self::Majority => "majority",
-            Self::Interval => "interval",
-            Self::Memory => "memory",
-        }
-    }
-}
 
 /// Everything that waits to be made durable, in the order it came.
 #[derive(Debug, Default)]

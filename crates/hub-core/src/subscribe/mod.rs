@@ -19,9 +19,10 @@ use crate::cluster::Luggage;
 use crate::engine::{By, Engine};
 use crate::fan::Cover;
 use crate::group::mailbox::Mailbox;
-use crate::group::options::{Filter, GroupRequest, Ordering};
-use crate::position::Position;
-use hub_proto::{Code, Error, Event, GroupName, Pattern, Result, TopicName, limits, shown};
+use crate::group::options::GroupRequest;
+use hub_proto::{
+    Code, Error, Event, Filter, GroupName, Ordering, Pattern, Position, Result, TopicName, limits, shown,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -9,11 +9,11 @@ use crate::group::mailbox::Mailbox;
 use crate::group::options::{GroupOptions, GroupRequest};
 use crate::group::state::GroupState;
 use crate::group::{Carried, Group, deleted};
-use crate::position::{Position, refused};
+use crate::position::{check_for_several, refused, resolve};
 use crate::quota::Made;
 use crate::store::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
 use crate::topic::Topic;
-use hub_proto::{Code, Error, GroupName, Result, TopicName, shown};
+use hub_proto::{Code, Error, GroupName, Position, Result, TopicName, shown};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -140,7 +140,7 @@ impl Joining {
             Some((record, old_cover, _, true)) => (Some(record), Some(old_cover)),
             None => {
                 // Also where no topic is covered yet.
-                self.from.check_for_several()?;
+                check_for_several(self.from)?;
                 if let Some(cluster) = &engine.cluster {
                     // A topic that is not known here would pass for one that is born later.
                     cluster.ask(engine).await.map_err(refused)?;
@@ -240,10 +240,10 @@ impl Joining {
     ) -> Result<StoredGroup> {
         let start = match (self.from, driven) {
             (from, true) => {
-                from.check_for_several()?;
-                from.resolve(&self.engine, topic).await?
+                check_for_several(from)?;
+                resolve(from, &self.engine, topic).await?
             }
-            (from, _) => from.resolve(&self.engine, topic).await?,
+            (from, _) => resolve(from, &self.engine, topic).await?,
         };
         let now = self.engine.clock.wall();
         let record = GroupRecord {

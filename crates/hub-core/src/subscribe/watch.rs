@@ -5,11 +5,10 @@ use super::Checked;
 use crate::coalesce::{drop_overtaken, drop_overtaken_within};
 use crate::engine::{Engine, stopped};
 use crate::fan::{Cover, Observer};
-use crate::group::options::Filter;
-use crate::position::{Position, refused};
+use crate::position::{check_for_several, refused, resolve};
 use crate::store::ReadLimit;
 use crate::topic::{TailRead, Topic, Waiter};
-use hub_proto::{Event, Result, TopicName};
+use hub_proto::{Event, Filter, Position, Result, TopicName};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -98,7 +97,7 @@ impl Watch {
         let cover = match target {
             Checked::One(topic) => Cover::List(vec![topic]),
             Checked::Many(_, cover) => {
-                from.check_for_several()?;
+                check_for_several(from)?;
                 cover
             }
         };
@@ -123,7 +122,7 @@ impl Watch {
         let (engine, signal) = (watch.engine.clone(), watch.signal.clone());
         // Newer ones are told of when they are born.
         for topic in signal.cover.topics(&engine).filter(|topic| topic.number <= newest) {
-            let pos = from.resolve(&engine, &topic).await?;
+            let pos = resolve(from, &engine, &topic).await?;
             watch.add(topic, pos);
         }
         Ok(watch)

@@ -35,8 +35,9 @@ mod port;
 
 pub use lab::Lab;
 
-use crate::store::{Durability, EventStore};
+use crate::store::EventStore;
 use futures_core::future::BoxFuture;
+use hub_proto::Durability;
 use std::sync::Arc;
 
 /// Makes stores over one set of data. Every case gets a factory of its own, with no data yet.

@@ -13,7 +13,7 @@ use hub_core::outbox::{
     Drained, Drainer, DrainerOptions, MemoryOutbox, NewRow, OnError, OutboxStore, Publisher, RowStatus,
 };
 use hub_core::testkit::{FaultyOutbox, ManualClock, OutboxFault};
-use hub_core::{Bus, Clock, Code, Error, EventId, MemoryStore, NewEvent, Payload, Position, Result};
+use hub_core::{Bus, Clock, Code, Error, EventId, MemoryStore, NewEvent, Payload, Position, Receipt, Result};
 use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ struct Hub {
 }
 
 impl Publisher for Hub {
-    fn publish(&self, event: NewEvent) -> Pin<Box<dyn Future<Output = Result<()>> + Send>> {
+    fn send(&self, event: NewEvent) -> Pin<Box<dyn Future<Output = Result<Receipt>> + Send>> {
         let answer = self.script.lock().as_mut().and_then(|script| script(&event));
         let bus = self.bus.clone();
         Box::pin(async move {
@@ -58,25 +58,25 @@ impl Publisher for Hub {
                 Some(Answer::Slow(millis)) => tokio::time::sleep(Duration::from_millis(millis)).await,
                 Some(Answer::Lose) | None => {}
             }
-            bus.send(event).await?;
+            let receipt = bus.send(event).await?;
             match answer {
                 Some(Answer::Lose) => Err(Error::unavailable("lost on purpose")),
-                _ => Ok(()),
+                _ => Ok(receipt),
             }
         })
     }
 
     /// As the bus does it, up to the first event that meets with something.
-    fn publish_in_order(
+    fn send_in_order(
         &self,
         events: Vec<NewEvent>,
-    ) -> Pin<Box<dyn Future<Output = Vec<Result<()>>> + Send>> {
+    ) -> Pin<Box<dyn Future<Output = Vec<Result<Receipt>>> + Send>> {
         let (taken, slow, stopped) = self.split(events);
         let bus = self.bus.clone();
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(slow)).await;
             let count = taken.len();
-            let mut answers = Publisher::publish_in_order(&bus, taken).await;
+            let mut answers = bus.send_in_order(taken).await;
             if let Some((answer, event)) = stopped
                 && answers.iter().filter(|answer| answer.is_ok()).count() == count
             {

@@ -1,6 +1,5 @@
 //! Placing and deleting groups, wherever they are served.
 
-use super::ask::position;
 use super::find::topics_of;
 use super::link::{Trouble, connect};
 use crate::Hub;
@@ -72,7 +71,7 @@ async fn ask(owner: &Connection, group: &GroupName, act: &Act) -> Result<u64, Tr
     }
     let answer = match act {
         Act::Seek(topic, to) => {
-            let opts = SubscribeOptions { from: Some(position(*to)), ..SubscribeOptions::default() };
+            let opts = SubscribeOptions { from: Some(*to), ..SubscribeOptions::default() };
             owner.request("SEEK", &json!({"topic": topic, "group": group, "opts": opts})).await?
         }
         Act::Delete(topic) => owner.request("DELETE", &json!({"topic": topic, "group": group})).await?,

@@ -3,9 +3,9 @@
 use crate::acl::{Action, Policy, Target};
 use crate::gateway::Name;
 use hub_client::{SubscribeOptions, SubscribeRequest};
-use hub_core::{Bus, Filter, GroupRequest, Luggage, Millis, Ordering, Position, SubscribeGroup};
+use hub_core::{Bus, GroupRequest, Luggage, Millis, Position, SubscribeGroup};
 use hub_proto::{Code, Error, EventId, Result, TopicName, shown};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::time::Duration;
 use uuid::Uuid;
@@ -58,7 +58,8 @@ impl Ask {
         }
     }
 
-    /// To another hub, with what fits into the frame of what the user has; the rest is brought before.
+    /// To another hub: the request, and the members of its frame beside it, with what fits into the frame of what the user has; the rest
+    /// is brought before.
     /// `resumed`, on a member's first time, is what its client still works on.
     pub fn there(
         &self,
@@ -66,40 +67,42 @@ impl Ask {
         luggage: &Luggage,
         paused: bool,
         resumed: Option<&HashSet<EventId>>,
-    ) -> SubscribeRequest {
+    ) -> (SubscribeRequest, Map<String, Value>) {
         let GroupRequest { filter, ordering, coalesce, max_attempts } = &self.options;
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let options = SubscribeOptions {
-            from: Some(position(self.from)),
+            from: Some(self.from),
             topics: self.topics.clone().unwrap_or_default(),
-            filter: filter.as_ref().map(wanted),
-            ordering: ordering.map(|ordering| match ordering {
-                Ordering::None => hub_client::Ordering::None,
-                Ordering::Key => hub_client::Ordering::Key,
-            }),
+            filter: filter.clone(),
+            ordering: *ordering,
             coalesce: *coalesce,
             max_attempts: *max_attempts,
             max_in_flight: self.max_in_flight.map(number),
             ack_timeout: Some(Duration::from_millis(self.ack_timeout)),
             ..SubscribeOptions::default()
         };
-        let request = SubscribeRequest::new(&self.name.topic, Some(&self.group)).options(options);
-        let request = request.with("members", luggage.members).with("member", member.to_string());
-        let request = if paused { request.with("paused", true) } else { request };
-        let request = match &self.subject {
-            Some(subject) => request.with("for_subject", subject.as_str()),
-            None => request,
-        };
-        let request = if self.own_groups { request.with("own_groups", true) } else { request };
-        let request = match self.client_member {
-            Some(client_member) => request.with("client_member", client_member.to_string()),
-            None => request,
-        };
-        let request = match resumed {
-            Some(held) => request.with("resumed", json!(held)),
-            None => request,
-        };
-        request.with("held", events(&luggage.held)).with("settled", events(&luggage.settled))
+        let mut members = Map::new();
+        let mut add = |name: &str, value: Value| drop(members.insert(name.to_owned(), value));
+        add("members", luggage.members.into());
+        add("member", member.to_string().into());
+        if paused {
+            add("paused", true.into());
+        }
+        if let Some(subject) = &self.subject {
+            add("for_subject", subject.as_str().into());
+        }
+        if self.own_groups {
+            add("own_groups", true.into());
+        }
+        if let Some(client_member) = self.client_member {
+            add("client_member", client_member.to_string().into());
+        }
+        if let Some(held) = resumed {
+            add("resumed", json!(held));
+        }
+        add("held", events(&luggage.held));
+        add("settled", events(&luggage.settled));
+        (SubscribeRequest::new(&self.name.topic, Some(&self.group)).options(options), members)
     }
 
     /// A list that exists with other topics becomes this one: that takes something from whoever reads those.
@@ -119,21 +122,6 @@ impl Ask {
             shown(&self.group)
         );
         Err(Error::new(Code::Forbidden, msg))
-    }
-}
-
-fn wanted(filter: &Filter) -> hub_client::Filter {
-    let Filter { tags, key, headers } = filter.clone();
-    hub_client::Filter { tags, key, headers: headers.into_iter().collect() }
-}
-
-pub(super) fn position(position: Position) -> hub_client::Position {
-    match position {
-        Position::Latest => hub_client::Position::Latest,
-        Position::Earliest => hub_client::Position::Earliest,
-        Position::Time(ts) => hub_client::Position::Ts(ts),
-        Position::AfterId(id) => hub_client::Position::AfterId(id),
-        Position::AfterSeq(seq) => hub_client::Position::AfterSeq(seq),
     }
 }
 

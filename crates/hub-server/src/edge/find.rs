@@ -149,8 +149,8 @@ pub(super) async fn open(spot: Spot, opening: Opening) -> Result<Opened, Trouble
             let has_held = resumed.as_ref().is_some_and(|held| !held.is_empty());
             let is_paused = paused || has_held;
             let resumed = ask.client_member.and(first_time).map(|_| resumed.unwrap_or_default());
-            let request = ask.there(member, &luggage, is_paused, resumed.as_deref());
-            let deliveries = connection.subscribe(request).await?;
+            let (request, members) = ask.there(member, &luggage, is_paused, resumed.as_deref());
+            let deliveries = connection.subscribe_with(request, &members).await?;
             let deliveries =
                 Unfinished { deliveries: Some(deliveries), can_resume: ask.client_member.is_some() };
             let resumed = match has_held {

@@ -4,8 +4,8 @@ use super::batch_size::BatchSize;
 use crate::client::{self, Target, plain};
 use anyhow::{Result, bail};
 use hub_client::{Closed, Connection, ErrorKind};
-use hub_core::outbox::Publisher;
-use hub_proto::{Code, Error, NewEvent};
+use hub_proto::bus::Publisher;
+use hub_proto::{Code, Error, NewEvent, Receipt};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -80,7 +80,7 @@ impl Inner {
         }
     }
 
-    async fn publish(&self, event: NewEvent) -> Result<(), Error> {
+    async fn publish(&self, event: NewEvent) -> Result<Receipt, Error> {
         let turn = self.turn.read().await;
         let is_alone = self.alone.load(Relaxed) > 0;
         let _turn = match is_alone {
@@ -91,12 +91,15 @@ impl Inner {
             false => Turn::Shared(turn),
         };
         let connection = self.connection().await.map_err(away)?;
-        let Err(error) = connection.publish(&event).await else {
-            if is_alone {
-                // `Err` if the one that was too large is found already.
-                let _ = self.alone.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        let error = match connection.publish(&event).await {
+            Ok(receipt) => {
+                if is_alone {
+                    // `Err` if the one that was too large is found already.
+                    let _ = self.alone.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+                }
+                return Ok(receipt);
             }
-            return Ok(());
+            Err(error) => error,
         };
         if is_too_large(&connection) {
             self.alone.store(if is_alone { 0 } else { ALONE }, Relaxed);
@@ -109,7 +112,7 @@ impl Inner {
     }
 
     /// Publishes the first events with one frame, if the hub can publish a batch in order; else the first event.
-    async fn publish_in_order(&self, mut events: Vec<NewEvent>) -> Vec<Result<(), Error>> {
+    async fn publish_in_order(&self, mut events: Vec<NewEvent>) -> Vec<Result<Receipt, Error>> {
         events.truncate(self.batch_size.get());
         let count = events.len();
         let batch = self.publish_batch(&events).await;
@@ -144,8 +147,7 @@ impl Inner {
                 self.batch_size.taken(results.len());
                 let failed = results.iter().position(Result::is_err);
                 let answered = failed.map_or(results.len(), |at| at + 1);
-                let answers = results.into_iter().take(answered).map(|result| result.map(drop));
-                return Batch::Answered(answers.collect());
+                return Batch::Answered(results.into_iter().take(answered).collect());
             }
             Err(error) => error,
         };
@@ -172,7 +174,7 @@ enum Turn<'a> {
 /// What became of events that were to go with one frame.
 enum Batch {
     /// What became of the first ones: an error is the last answer, and nothing behind it was published.
-    Answered(Vec<Result<(), Error>>),
+    Answered(Vec<Result<Receipt, Error>>),
     /// The hub has refused the frame. That says nothing of its first event, and nothing was published.
     Refused,
     /// They cannot go together at the moment, or the hub cannot publish a batch in order.
@@ -211,15 +213,15 @@ async fn refusal(connection: &Connection, error: hub_client::Error) -> Error {
 }
 
 impl Publisher for ToHub {
-    fn publish(&self, event: NewEvent) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> {
+    fn send(&self, event: NewEvent) -> Pin<Box<dyn Future<Output = Result<Receipt, Error>> + Send>> {
         let inner = self.inner.clone();
         Box::pin(async move { inner.publish(event).await })
     }
 
-    fn publish_in_order(
+    fn send_in_order(
         &self,
         events: Vec<NewEvent>,
-    ) -> Pin<Box<dyn Future<Output = Vec<Result<(), Error>>> + Send>> {
+    ) -> Pin<Box<dyn Future<Output = Vec<Result<Receipt, Error>>> + Send>> {
         let inner = self.inner.clone();
         Box::pin(async move { inner.publish_in_order(events).await })
     }

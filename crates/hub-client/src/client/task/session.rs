@@ -106,8 +106,7 @@ impl<'a> Session<'a> {
             self.subscribe(line);
         }
         loop {
-            let idle = self.task.outbox.is_empty() && self.task.commands.is_empty();
-            if self.task.close_by.is_some() && idle {
+            if self.task.can_end() {
                 return self.say_goodbye().await;
             }
             let task = &mut *self.task;
@@ -130,6 +129,7 @@ impl<'a> Session<'a> {
                 () = task.shared.again.notified() => self.ask_again(),
                 () = until(task.outbox.deadline()) => task.outbox.expire(Instant::now()),
                 () = closing(&mut task.closing, task.close_by) => task.begin_to_close(),
+                Ok(()) = task.at_work.changed() => {}
                 () = until(task.close_by) => return self.say_goodbye().await,
                 closed = self.connection.closed() => return self.ended(closed).await,
             }
@@ -264,8 +264,7 @@ impl<'a> Session<'a> {
 
     /// Whether the hub still has a subscription of that name which nobody here reads any more. It is about to end.
     fn is_left_over(&self, line: &Arc<Line>, error: &Error) -> bool {
-        let is_rival =
-            |other: &Arc<Line>| !Arc::ptr_eq(other, line) && other.request.name == line.request.name;
+        let is_rival = |other: &Arc<Line>| !Arc::ptr_eq(other, line) && other.name == line.name;
         error.code() == Some(Code::AlreadySubscribed) && !self.task.shared.lines().iter().any(is_rival)
     }
 

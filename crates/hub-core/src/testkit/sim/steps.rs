@@ -8,9 +8,8 @@ use super::target::{group_name, start};
 use super::world::{At, BORN, Life, Sent, Step, TOPICS, World, known, settle};
 use crate::Millis;
 use crate::group::options::GroupOptions;
-use crate::position::Position;
 use crate::testkit::Fault;
-use hub_proto::{Code, EventId, NewEvent, Payload, Result as HubResult, TopicName};
+use hub_proto::{Code, EventId, NewEvent, Payload, Position, Result as HubResult, TopicName};
 use std::collections::BTreeMap;
 
 impl<S: SimStore> World<'_, S> {

@@ -1,9 +1,8 @@
 //! What members of the simulated hub can join.
 
 use super::model::Log;
-use crate::group::options::{Filter, GroupRequest, Ordering};
-use crate::position::Position;
-use hub_proto::GroupName;
+use crate::group::options::GroupRequest;
+use hub_proto::{Filter, GroupName, Ordering, Position};
 
 /// A subscription that members can join.
 pub(super) struct Target {

@@ -4,9 +4,8 @@ use super::SimStore;
 use super::model::Log;
 use super::steps::pick;
 use super::world::{Life, Step, World, known, settle};
-use crate::position::Position;
 use crate::subscribe::{Watch, Watched};
-use hub_proto::{Event, TopicName};
+use hub_proto::{Event, Position, TopicName};
 
 /// What is watched: a topic that is compacted, one that keeps little, and one that keeps everything.
 const WATCHED: [&str; 3] = ["c.state", "r.log", "a.one"];

@@ -2,10 +2,10 @@
 
 use super::super::Lab;
 use super::tools::{Port, T0, topic};
-use crate::group::options::{Filter, GroupOptions, Ordering};
+use crate::group::options::GroupOptions;
 use crate::group::state::{GroupState, Progress, Tries};
 use crate::store::{GroupRecord, Record, StoredGroup, SubscriptionRecord};
-use hub_proto::GroupName;
+use hub_proto::{Filter, GroupName, Ordering};
 
 pub(super) fn name(name: &str) -> GroupName {
     GroupName::parse(name).unwrap()

@@ -1,35 +1,53 @@
-//! What can be said about a subscription.
+//! What a consumer subscribes to, and how.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use hub_proto::EventId;
 use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
 
-/// What a subscription is called on its connection: the pair of `topic` and `group` as they were subscribed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Name {
-    /// A topic, a pattern, or the label of a list.
-    pub topic: Box<str>,
-    /// The group; none for a subscription that only watches.
-    pub group: Option<Box<str>>,
+use crate::{EventId, Filter};
+
+/// A subscription that is asked for: of a topic, of a pattern, or of a list of topics.
+///
+/// ```
+/// use hub_proto::{Position, SubscribeOptions, SubscribeRequest};
+/// let orders = SubscribeRequest::new("orders.*", Some("billing"))
+///     .options(SubscribeOptions { from: Some(Position::Earliest), ..Default::default() });
+/// assert_eq!(orders.group.as_deref(), Some("billing"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubscribeRequest {
+    /// The topic or the pattern; the label of the list if [`SubscribeOptions::topics`] has one.
+    pub topic: String,
+    /// The group; without one the subscription only watches.
+    pub group: Option<String>,
+    /// How.
+    pub options: SubscribeOptions,
 }
 
-impl Name {
-    /// A name.
+impl SubscribeRequest {
+    /// A subscription with no options.
     pub fn new(topic: &str, group: Option<&str>) -> Self {
-        Self { topic: topic.into(), group: group.map(Into::into) }
+        Self {
+            topic: topic.to_owned(),
+            group: group.map(str::to_owned),
+            options: SubscribeOptions::default(),
+        }
+    }
+
+    /// The same with these options.
+    #[must_use]
+    pub fn options(mut self, options: SubscribeOptions) -> Self {
+        self.options = options;
+        self
     }
 }
 
 /// The `opts` of a SUBSCRIBE. Whatever is left out takes the group's stored value, or the hub's.
 ///
 /// ```
-/// use hub_client::{Position, SubscribeOptions};
+/// use hub_proto::{Position, SubscribeOptions};
 /// let options = SubscribeOptions { from: Some(Position::Earliest), max_in_flight: Some(50), ..Default::default() };
 /// assert_eq!(serde_json::to_string(&options)?, r#"{"from":"earliest","maxInFlight":50}"#);
 /// # Ok::<(), serde_json::Error>(())
@@ -57,11 +75,11 @@ pub struct SubscribeOptions {
     /// The time to settle an event.
     pub ack_timeout: Option<Duration>,
     /// Of a group: the member, by an id that nobody can guess. One that loses its connection keeps its leases for a while (10 s by default), and
-    /// goes on with them when it subscribes again, with the same id and what it still [holds](Self::held). A
-    /// [`Client`](crate::Client) does so by itself.
+    /// goes on with them when it subscribes again, with the same id and what it still [holds](Self::held). A bus in this process has no
+    /// connection to lose, and ignores it.
     pub member: Option<Uuid>,
-    /// What a member that comes back still works on. It keeps the leases of these events, as far as
-    /// [`Deliveries::resumed`](crate::connection::Deliveries::resumed) names them; it gives back the others.
+    /// What a member that comes back still works on. It keeps the leases of these events, as far as the hub's answer names them; it
+    /// gives back the others.
     pub held: Vec<EventId>,
     /// What happens when the program does not take events as fast as they come; of this side only, and only without a
     /// group.
@@ -79,48 +97,36 @@ pub enum WhenFull {
     Wait,
 }
 
-/// Where to begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where to start in a topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Position {
-    /// With what comes next.
+    /// After the newest event: only what is still to come.
+    #[default]
     Latest,
-    /// With the oldest event there is.
+    /// Before the oldest event there is.
     Earliest,
-    /// At a commit time, in milliseconds since 1970.
-    Ts(u64),
-    /// Behind an event.
+    /// At the first event committed at this time or later, in milliseconds since 1970.
+    Time(u64),
+    /// After the event with this id.
     AfterId(EventId),
-    /// Behind a place in the topic.
+    /// After this seq.
     AfterSeq(u64),
 }
 
-/// Which events a group wants: all of it has to match.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Filter {
-    /// Tags that an event has to have.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<String>,
-    /// The key that it has to have.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// Headers that it has to have, with their values.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-}
-
-/// In which order events may be in hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// Whether events of one key keep their order within a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ordering {
-    /// Any number of events at once.
+    /// Events go to whoever has room.
+    #[default]
     None,
-    /// One event of a key at a time, in their order.
+    /// Two events of one key are never in flight at once, and go in order, redeliveries included.
     Key,
 }
 
 impl SubscribeOptions {
-    /// Events of a group that can be in hand: what the hub takes if nothing is said.
-    pub(crate) fn window(&self) -> usize {
+    /// How many events of a group may be in hand: 1,000 unless set.
+    pub fn window(&self) -> usize {
         self.max_in_flight.map_or(1000, |events| events as usize).max(1)
     }
 }
@@ -132,7 +138,7 @@ impl Serialize for SubscribeOptions {
             None => {}
             Some(Position::Latest) => map.serialize_entry("from", "latest")?,
             Some(Position::Earliest) => map.serialize_entry("from", "earliest")?,
-            Some(Position::Ts(ts)) => {
+            Some(Position::Time(ts)) => {
                 map.serialize_entry("from", "ts")?;
                 map.serialize_entry("ts", &ts)?;
             }
@@ -167,42 +173,6 @@ fn entry<M: SerializeMap>(map: &mut M, name: &str, value: Option<impl Serialize>
     value.map_or(Ok(()), |value| map.serialize_entry(name, &value))
 }
 
-/// A SUBSCRIBE.
-#[derive(Clone, Debug)]
-pub struct SubscribeRequest {
-    /// What it is about.
-    pub name: Arc<Name>,
-    /// Its `opts`.
-    pub options: SubscribeOptions,
-    /// Further members of the frame, beside `topic`: what hubs say to each other.
-    pub extra: Map<String, Value>,
-}
-
-impl SubscribeRequest {
-    /// A subscription to a topic, a pattern, or a label.
-    pub fn new(topic: &str, group: Option<&str>) -> Self {
-        Self {
-            name: Arc::new(Name::new(topic, group)),
-            options: SubscribeOptions::default(),
-            extra: Map::new(),
-        }
-    }
-
-    /// The same with these options.
-    #[must_use]
-    pub fn options(mut self, options: SubscribeOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// The same with one more member.
-    #[must_use]
-    pub fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
-        self.extra.insert(member.to_owned(), value.into());
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -217,7 +187,7 @@ mod tests {
             filter: Some(Filter {
                 tags: vec!["red".into()],
                 key: Some("k".into()),
-                headers: [("h".to_owned(), "v".to_owned())].into(),
+                headers: vec![("h".to_owned(), "v".to_owned())],
             }),
             ordering: Some(Ordering::Key),
             coalesce: Some(true),
@@ -246,7 +216,7 @@ mod tests {
         for (from, written) in [
             (Position::Latest, json!({"from": "latest"})),
             (Position::Earliest, json!({"from": "earliest"})),
-            (Position::Ts(5), json!({"from": "ts", "ts": 5})),
+            (Position::Time(5), json!({"from": "ts", "ts": 5})),
             (Position::AfterId(id), json!({"from": "afterId", "afterId": id})),
         ] {
             let options = SubscribeOptions { from: Some(from), ..Default::default() };
