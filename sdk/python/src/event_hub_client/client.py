@@ -129,9 +129,7 @@ class Client:
             it for a while. Without it only what the hub takes at the first attempt keeps its order.
         :param require: ``"fsync"``: raises ``NotDurableError`` if the event would not survive a power loss. It is stored all the same.
         """
-        event = NewEvent(topic, payload, key, id, ts, sid, headers, caused_by, tags, order, require)
-        self._check_open()
-        return await self._publish(event)
+        return await self._publish_open(NewEvent(topic, payload, key, id, ts, sid, headers, caused_by, tags, order, require))
 
     async def publish_batch(self, events: Sequence[NewEvent]) -> list[Receipt | HubError]:
         """Publishes several events. Each has a result of its own, in their order: a receipt, or an error."""
@@ -261,6 +259,10 @@ class Client:
         await self._connection.close()
 
     # What the parts use.
+
+    async def _publish_open(self, event: NewEvent) -> Receipt:
+        self._check_open()
+        return await self._publish(event)
 
     async def _publish(self, event: NewEvent) -> Receipt:
         # Handlers that run may publish until they end, also while the client closes.
