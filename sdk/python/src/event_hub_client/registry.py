@@ -111,7 +111,7 @@ class Subscriber(abc.ABC):
     def _conclude(self, error: HubError | None) -> None:
         if not self._opened.done():
             self._opened.set_exception(error or ClosedError("the subscription is over"))
-        if error is not None:
+        elif error is not None:
             log.error("the subscription of %s ended: %s", title_of(self.topic, self.group), error)
         if not self._closed.done():
             self._closed.set_result(error)

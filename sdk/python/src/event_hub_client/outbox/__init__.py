@@ -25,7 +25,7 @@ PAYLOAD_BYTES = 1024 * 1024
 #: What a column of 64 bits holds.
 _LEAST_ORD, _GREATEST_ORD = -(2**63), 2**63 - 1
 
-_STRINGS = re.compile(r'"(?:[^"\\\\]|\\\\.)*"')
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BRACKETS = re.compile(r"[\[\]{}]")
 _SEGMENTS = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _TABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,39}\.)?[A-Za-z_][A-Za-z0-9_]{0,39}")
