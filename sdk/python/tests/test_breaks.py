@@ -19,6 +19,8 @@ from .support.groups import lag_of, settled
 
 EVENTS = 5_000
 KEYS = 100
+#: Events that are published before they are handled.
+AHEAD = 1_000
 #: How often the hub is killed meanwhile.
 RESTARTS = int(os.environ.get("EVENT_HUB_SDK_RESTARTS", "2"))
 
@@ -42,19 +44,23 @@ async def test_a_hub_that_is_killed_loses_no_event_doubles_none_and_keeps_the_or
 
     async with Client(hub.url, hub.token(), max_pending=1_000) as publisher, Client(hub.url, hub.token()) as consumer:
         await consumer.subscribe("steps", "g", handle, ordering="key", concurrency=64, max_in_flight=1_000)
-        publishing = asyncio.gather(
-            *(
-                publisher.publish("steps", [f"k{key}", n], key=f"k{key}", order="key")
-                for n in range(1, EVENTS // KEYS + 1)
-                for key in range(KEYS)
-            )
-        )
+
+        async def publish() -> None:
+            for n in range(1, EVENTS // KEYS + 1):
+                # So that the hub is killed while events are published and handled.
+                await seen.until(lambda n=n: n * KEYS - len(handled) <= AHEAD)  # type: ignore[misc]
+                publishes = (publisher.publish("steps", [f"k{key}", n], key=f"k{key}", order="key") for key in range(KEYS))
+                publishing.append(asyncio.gather(*publishes))
+
+        publishing: list[asyncio.Future[list[Receipt]]] = []
+        publisher_task = asyncio.ensure_future(publish())
         for round in range(1, RESTARTS + 1):
             await seen.until(lambda round=round: len(handled) >= EVENTS * round // (RESTARTS + 1))  # type: ignore[misc]
-            assert not publishing.done(), "the hub is to be killed while events are published"
+            assert not publisher_task.done()
             await hub.kill()
             await hub.run()
-        await publishing
+        await publisher_task
+        await asyncio.gather(*publishing)
         await seen.until(lambda: len(handled) >= EVENTS)
         await settled(hub, "steps", "g")
 
@@ -111,6 +117,7 @@ async def test_a_handler_runs_on_over_a_lost_connection_and_its_lease_is_kept(st
 
 async def test_an_ack_is_kept_while_the_hub_is_away(start_hub: StartHub) -> None:
     hub = await start_hub()
+    lost = Condition()
     started, go_on, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
     runs = 0
 
@@ -121,13 +128,12 @@ async def test_an_ack_is_kept_while_the_hub_is_away(start_hub: StartHub) -> None
         await go_on.wait()
         ended.set()
 
-    async with Client(hub.url, hub.token()) as client:
+    async with Client(hub.url, hub.token(), on_state=lambda _: lost.changed()) as client:
         await client.subscribe("jobs", "g", handle)
         await client.publish("jobs", 1)
         await started.wait()
         hub.set_reachable(False)
-        while client.state.name == "ready":
-            await asyncio.sleep(0.001)
+        await lost.until(lambda: client.state.name != "ready")
         go_on.set()
         await ended.wait()
         hub.set_reachable(True)
@@ -140,6 +146,7 @@ async def test_an_event_that_was_handled_while_its_hub_restarts_is_acked_and_not
     start_hub: StartHub, how: signal.Signals
 ) -> None:
     hub = await start_hub()
+    lost = Condition()
     started, go_on = asyncio.Event(), asyncio.Event()
     runs: list[Any] = []
 
@@ -148,13 +155,12 @@ async def test_an_event_that_was_handled_while_its_hub_restarts_is_acked_and_not
         started.set()
         await go_on.wait()
 
-    async with Client(hub.url, hub.token()) as client:
+    async with Client(hub.url, hub.token(), on_state=lambda _: lost.changed()) as client:
         await client.subscribe("jobs", "g", handle, max_attempts=1)
         await client.publish("jobs", 1)
         await started.wait()
         ending = asyncio.ensure_future(hub.kill(how))
-        while client.state.name == "ready":
-            await asyncio.sleep(0.001)
+        await lost.until(lambda: client.state.name != "ready")
         go_on.set()
         await ending
         publishing = asyncio.ensure_future(client.publish("jobs", 2))
@@ -190,16 +196,17 @@ async def test_a_lease_is_extended_for_as_long_as_its_handler_runs(start_hub: St
     hub = await start_hub()
     attempts: list[int] = []
     done = asyncio.Event()
+    ack_timeout = 1.5
 
     async def handle(event: Event, ctx: Context) -> None:
         attempts.append(ctx.attempt)
-        # Several times as long as the time to ack.
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(2.5 * ack_timeout)
         assert ctx.stopped is None
+        assert ctx.time_left > 0
         done.set()
 
     async with Client(hub.url, hub.token()) as client:
-        await client.subscribe("jobs", "g", handle, ack_timeout=0.4)
+        await client.subscribe("jobs", "g", handle, ack_timeout=ack_timeout)
         await client.publish("jobs", 1)
         await asyncio.wait_for(done.wait(), 30)
         await settled(hub, "jobs", "g")

@@ -71,7 +71,7 @@ class Outbox:
 
     def _insert(self, session: Session | Connection, row: CheckedRow) -> None:
         connection = session.connection() if isinstance(session, Session) else session
-        if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
+        if _commits_every_statement(connection):
             raise BadRequestError("the connection commits every statement by itself; use one with transactions")
         dialect = connection.dialect.name
         if dialect not in ("postgresql", "sqlite"):
@@ -86,3 +86,12 @@ class Outbox:
             "headers": row.headers,
         }
         connection.execute(statement.bindparams(bindparam("ord", type_=BigInteger)), values)
+
+
+def _commits_every_statement(connection: Connection) -> bool:
+    level = connection.get_execution_options().get("isolation_level")
+    if level is not None:
+        return bool(level == "AUTOCOMMIT")
+    # Of the engine. SQLAlchemy before 2.0.43 cannot tell without asking the database.
+    detect = getattr(connection.dialect, "detect_autocommit_setting", None)
+    return detect is not None and bool(detect(connection.connection.dbapi_connection))
