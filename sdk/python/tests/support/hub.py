@@ -25,6 +25,9 @@ PROGRAM = os.environ.get("EVENT_HUB_BIN", "")
 
 _PR_SET_PDEATHSIG = 1
 
+#: Files of the log are made in their full size, and tests have many hubs.
+_SMALL_STORE = '[store]\nsegment_size = "1MiB"\ndisk_reserve = "0B"\n'
+
 
 def program() -> str:
     assert PROGRAM, "EVENT_HUB_BIN is not set; `cargo xtask python` does that, or set it to a built event-hub"
@@ -106,7 +109,7 @@ class Hub:
         self._http = ""
         #: Without the proxy: frames arrive as the hub sends them.
         self.direct_url = ""
-        (self._directory / "hub.toml").write_text(config)
+        (self._directory / "hub.toml").write_text(f"{config}\n{_SMALL_STORE}")
 
     @classmethod
     async def start(cls, config: str = "", environment: Mapping[str, str] | None = None) -> Hub:
