@@ -19,7 +19,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    stack = arguments.get("cleanup")
+    stack = pyfuncitem.funcargs.get("cleanup")
 
     async def run() -> None:
         try:

@@ -124,22 +124,23 @@ class Hub:
 
     async def run(self) -> None:
         """Starts the process again, behind the same port."""
-        self._process = await asyncio.create_subprocess_exec(
-            *(program(), "serve", "--json", "--ws-port", "0", "--ops-port", "0"),
-            *("--data", str(self._directory / "data"), "--config", str(self._directory / "hub.toml")),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=(self._directory / "errors").open("ab"),
-            cwd=self._directory,
-            env={
-                "PATH": os.environ.get("PATH", ""),
-                "RUST_LOG": "warn",
-                "JWT_SECRET": self._secret,
-                "JWT_CLOCK_TOLERANCE_SEC": "0",
-                **self._environment,
-            },
-            preexec_fn=_end_with_parent,
-        )
+        with (self._directory / "errors").open("ab") as errors:
+            self._process = await asyncio.create_subprocess_exec(
+                *(program(), "serve", "--json", "--ws-port", "0", "--ops-port", "0"),
+                *("--data", str(self._directory / "data"), "--config", str(self._directory / "hub.toml")),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                cwd=self._directory,
+                env={
+                    "PATH": os.environ.get("PATH", ""),
+                    "RUST_LOG": "warn",
+                    "JWT_SECRET": self._secret,
+                    "JWT_CLOCK_TOLERANCE_SEC": "0",
+                    **self._environment,
+                },
+                preexec_fn=_end_with_parent,
+            )
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         assert line, f"the hub did not start: {(self._directory / 'errors').read_text()}"
