@@ -58,7 +58,7 @@ pub fn check(workspace: &Workspace, settings: impl FnOnce(&mut Command)) -> Resu
     let command = |words: &[&str]| {
         let mut command = workspace.command(&python);
         command.args(words).current_dir(workspace.path(HOME));
-        command.env("PYTHONPYCACHEPREFIX", remembered.join("pycache")).env("PYTHONPATH", "src");
+        command.env("PYTHONPYCACHEPREFIX", remembered.join("pycache"));
         command.env("MYPY_CACHE_DIR", remembered.join("mypy")).env("RUFF_CACHE_DIR", remembered.join("ruff"));
         command
     };
