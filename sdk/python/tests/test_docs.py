@@ -16,10 +16,13 @@ import pytest
 from event_hub_client import Client
 
 from .conftest import StartHub
+from .support.fixtures import all_fixtures
 from .support.hub import program
 
 PACKAGE = Path(__file__).parents[1]
 PAGES = [PACKAGE / "README.md", PACKAGE.parents[1] / "docs/sdk-python.md"]
+
+CHECKLIST = PACKAGE.parents[1] / "docs/write-a-client.md"
 
 _BLOCK = re.compile(r"(?:<!-- (?P<mark>[^\n]*) -->\n)?```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 _PRINTS = re.compile(r"# prints: (.*)$", re.MULTILINE)
@@ -64,6 +67,13 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
+
+def test_the_checklist_for_clients_names_fixtures_that_exist() -> None:
+    named = re.findall(r"`([a-z-]+) / ([^`]+)`", CHECKLIST.read_text())
+    assert len(named) > 30
+    existing = {(file, fixture["name"]) for file, fixture in all_fixtures()}
+    assert [fixture for fixture in named if fixture not in existing] == []
 
 
 def test_there_are_blocks() -> None:
