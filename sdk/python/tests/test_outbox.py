@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -221,7 +222,7 @@ def test_a_row_has_the_columns_that_drainers_read(tmp_path: Path) -> None:
     with Session(engine) as session, session.begin():
         id = sqlalchemy_outbox.Outbox().add(session, "a", {"n": 1}, key="k", headers={"h": "v"}, ord=7)
     engine.dispose()
-    with sqlite3.connect(database.path) as rows:
+    with closing(sqlite3.connect(database.path)) as rows:
         row = rows.execute("SELECT id, topic, payload, headers, key, ord, status, attempts FROM outbox").fetchone()
     assert row == (id, "a", '{"n":1}', '{"h":"v"}', "k", 7, "pending", 0)
 
