@@ -114,8 +114,12 @@ class Hub:
     @classmethod
     async def start(cls, config: str = "", environment: Mapping[str, str] | None = None) -> Hub:
         hub = cls(config, environment or {})
-        await hub._proxy.start()
-        await hub.run()
+        try:
+            await hub._proxy.start()
+            await hub.run()
+        except BaseException:
+            await hub.remove()
+            raise
         return hub
 
     @property
