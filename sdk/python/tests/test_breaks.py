@@ -11,7 +11,18 @@ from typing import Any
 
 import pytest
 
-from event_hub_client import Client, Context, Event, HubError, Receipt, TokenExpiredError, TokenFailedError, UnavailableError, connection
+from event_hub_client import (
+    Client,
+    Context,
+    Event,
+    HubError,
+    NewEvent,
+    Receipt,
+    TokenExpiredError,
+    TokenFailedError,
+    UnavailableError,
+    connection,
+)
 
 from .conftest import StartHub
 from .support.condition import Condition
@@ -89,6 +100,7 @@ async def test_a_handler_runs_on_over_a_lost_connection_and_its_lease_is_kept(st
         attempts.append(ctx.attempt)
         started.set()
         await go_on.wait()
+        attempts.append(ctx.attempt)
         settled_with.append(ctx.stopped)
 
     def on_state(state: Any) -> None:
@@ -113,7 +125,8 @@ async def test_a_handler_runs_on_over_a_lost_connection_and_its_lease_is_kept(st
         assert (await lag_of(hub, "jobs", "g"))["inflight"] == 1
         go_on.set()
         await settled(hub, "jobs", "g")
-        assert (attempts, settled_with, others) == ([1], [None], [])
+        # The event did not come again.
+        assert (attempts, settled_with, others) == ([1, 1], [None], [])
 
 
 async def test_an_ack_is_kept_while_the_hub_is_away(start_hub: StartHub) -> None:
@@ -130,7 +143,8 @@ async def test_an_ack_is_kept_while_the_hub_is_away(start_hub: StartHub) -> None
         ended.set()
 
     async with Client(hub.url, hub.token(), on_state=lambda _: lost.changed()) as client:
-        await client.subscribe("jobs", "g", handle)
+        # Longer than this test waits: the ack has to be said again.
+        await client.subscribe("jobs", "g", handle, ack_timeout=600)
         await client.publish("jobs", 1)
         await started.wait()
         hub.set_reachable(False)
@@ -140,6 +154,33 @@ async def test_an_ack_is_kept_while_the_hub_is_away(start_hub: StartHub) -> None
         hub.set_reachable(True)
         await settled(hub, "jobs", "g")
         assert runs == 1
+
+
+async def test_a_handler_that_runs_takes_over_what_a_restarted_hub_delivers_again(start_hub: StartHub) -> None:
+    hub = await start_hub()
+    seen = Condition()
+    go_on = asyncio.Event()
+    contexts: list[Context] = []
+
+    async def handle(event: Event, ctx: Context) -> None:
+        contexts.append(ctx)
+        seen.changed()
+        await go_on.wait()
+        assert ctx.stopped is None
+
+    async with Client(hub.url, hub.token()) as client:
+        # Room for a second run, if there were one.
+        await client.subscribe("jobs", "g", handle, concurrency=4)
+        await client.publish_batch([NewEvent("jobs", n) for n in range(2)])
+        await seen.until(lambda: len(contexts) == 2)
+        await hub.kill()
+        await hub.run()
+        # Behind the two in the log: when it comes, they came again.
+        await client.publish("jobs", 2)
+        await seen.until(lambda: len(contexts) == 3)
+        go_on.set()
+        await settled(hub, "jobs", "g")
+        assert len(contexts) == 3
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])

@@ -428,3 +428,29 @@ async def test_a_right_that_is_taken_back_ends_the_subscription(start_hub: Start
         await client.publish("orders", 1)
     finally:
         await client.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"urls": []},
+        {"urls": "http://127.0.0.1/"},
+        {"max_pending": 0},
+        {"publish_timeout": 0},
+        {"backoff": (1.0, 0.5)},
+        {"backoff": (0.0, 1.0)},
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(BadRequestError):
+        Client(**{"urls": "ws://127.0.0.1:1/", **options})
+
+
+async def test_wrong_options_of_subscriptions_are_refused_before_the_hub_is_asked() -> None:
+    async with Client("ws://127.0.0.1:1/") as client:
+        for options in ({"concurrency": 0}, {"max_in_flight": -1}, {"start": "newest"}):
+            with pytest.raises(BadRequestError):
+                await client.subscribe("a", "g", lambda event, ctx: asyncio.sleep(0), **options)
+        with pytest.raises(BadRequestError):
+            await client.watch("a", start=17)  # type: ignore[arg-type]
+        assert client.state.name == "idle"

@@ -60,8 +60,8 @@ class Client:
         :param on_state: Called with every new state.
         """
         self._urls = [urls] if isinstance(urls, str) else list(urls)
-        if not self._urls:
-            raise BadRequestError("there are no urls; one or more are needed")
+        if not self._urls or not all(url.startswith(("ws://", "wss://")) for url in self._urls):
+            raise BadRequestError(f"urls are {self._urls!r}; one or more that begin with ws:// or wss:// are needed")
         if max_pending < 1 or max_pending_bytes < 1 or publish_timeout <= 0:
             raise BadRequestError("max_pending, max_pending_bytes and publish_timeout have to be positive")
         if not 0 < backoff[0] <= backoff[1]:

@@ -381,6 +381,7 @@ class Connection:
         if not callable(self._token):
             return
         failures = 0
+        refused: HubError | None = None
         wait = _renewal_wait(token, answer)
         while True:
             try:
@@ -389,14 +390,16 @@ class Connection:
                 pass
             self._has_expired.clear()
             try:
-                token = await self._fetch_token(None)
+                token = await self._fetch_token(refused)
                 auth = fields_of({"op": "AUTH", "token": token})
                 accepted = await asyncio.wait_for(self._request(auth), _AUTH_TIMEOUT)
                 if accepted is None:
                     return
-                error = refusal_of(accepted)
-                if error is not None:
-                    raise _Broken(error)
+                refused = refusal_of(accepted)
+                if refused is not None:
+                    raise _Broken(refused)
+                # It may have run out while the next one was on its way.
+                self._has_expired.clear()
                 failures, wait = 0, _renewal_wait(token, accepted)
                 self._authenticated(accepted)
                 self._listener.on_ready(False)

@@ -143,7 +143,7 @@ class GroupSubscription(Subscriber):
     async def unsubscribe(self) -> None:
         """Ends the subscription: starts no more handlers, lets running ones finish, and gives back the rest without a failure.
 
-        Inside a handler of the subscription it returns at once. The group stays, with its place.
+        It does not wait for handlers that run; ``wait_closed`` does. The group stays, with its place.
         """
         self.stop()
         if self._running == 0:
