@@ -324,6 +324,28 @@ async def test_a_token_that_ran_out_is_waited_for_and_acks_go_on(start_hub: Star
     assert [name for name, _ in states].count("opening") == 1
 
 
+async def test_a_token_that_the_hub_takes_for_expired_is_replaced_at_once(start_hub: StartHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if the clock here were far behind.
+    monkeypatch.setattr(connection, "_RENEW_AT", 100)
+    hub = await start_hub()
+    calls = 0
+    states: list[str] = []
+
+    async def token(refused: HubError | None) -> str:
+        nonlocal calls
+        calls += 1
+        return hub.token(ttl=2 if calls == 1 else 60)
+
+    async with Client(hub.url, token, on_state=lambda state: states.append(state.name)) as client, await client.watch("news") as news:
+        while calls == 1:
+            await client.publish("news", calls)
+        await client.publish("news", "last")
+        while (await news.__anext__()).payload != "last":
+            pass
+    assert calls == 2
+    assert states.count("opening") == 1
+
+
 async def test_a_fixed_token_that_ends_ends_the_client(start_hub: StartHub) -> None:
     hub = await start_hub()
     client = Client(hub.url, hub.token(ttl=2))
@@ -401,6 +423,24 @@ async def test_a_frozen_hub_is_left_and_nothing_is_lost_when_it_goes_on(start_hu
         await settled(hub, "jobs", "g")
     assert set(counts.values()) == {1}
     assert sorted(record["payload"] for record in await hub.log("jobs")) == list(range(600))
+
+
+async def test_publishes_are_sent_again_in_the_order_of_the_calls(start_hub: StartHub) -> None:
+    hub = await start_hub()
+    async with Client(hub.url, hub.token()) as client:
+        await client.publish("jobs", 0)
+        hub.send_signal(signal.SIGSTOP)
+        # More than what may be on its way: the rest waits to be sent.
+        publishing = asyncio.gather(*(client.publish("jobs", n) for n in range(1, 6_000)))
+        await asyncio.sleep(0)
+        # Each turn of the loop brings some of them closer.
+        while client._publisher._sent_events < 4_096:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        hub.cut()
+        hub.send_signal(signal.SIGCONT)
+        receipts = await publishing
+    assert [receipt.seq for receipt in receipts] == list(range(2, 6_001))
+    assert [record["payload"] for record in await hub.log("jobs")] == list(range(6_000))
 
 
 async def test_a_publish_without_an_answer_in_time_says_so_with_its_id(start_hub: StartHub) -> None:
