@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from .connection import Connection, TokenSource
-from .consumer import Consumer, _Loop
+from .consumer import Consumer, LoopSubscription
 from .errors import AlreadySubscribedError, BadRequestError, ClosedError, HubError, NotSubscribedError
 from .handled import CONCURRENCY, Handler, Subscription
 from .model import Event, Filter, Lagged, NewEvent, Receipt, Start, State
@@ -187,9 +187,9 @@ class Client:
         """Deliveries of a group one by one, settled by hand: ``async with hub.consume(…) as jobs: async for job in jobs: …``."""
         options = GroupOptions(start, topics, filter, ordering, coalesce, max_attempts, max_in_flight, ack_timeout, extend_for)
 
-        async def begin() -> _Loop:
+        async def begin() -> LoopSubscription:
             await self._wait_until_free(topic, group)
-            loop = _Loop(self._connection, self._registry, topic, group, options, self._publish)
+            loop = LoopSubscription(self._connection, self._registry, topic, group, options, self._publish)
             self._begin(loop)
             await self._opened(loop)
             return loop

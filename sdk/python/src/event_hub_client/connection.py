@@ -194,12 +194,12 @@ class Connection:
 
     async def _run(self) -> None:
         try:
-            await self._connect_again_and_again()
+            await self._stay_connected()
         except Exception as error:
             log.exception("the connection's task failed")
             self._end(ConnectError(f"the client has a bug: {error!r}"))
 
-    async def _connect_again_and_again(self) -> None:
+    async def _stay_connected(self) -> None:
         refused: HubError | None = None
         tries = 0
         while True:

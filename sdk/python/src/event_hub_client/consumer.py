@@ -18,7 +18,7 @@ from .subscription import RETURN, GroupOptions, GroupSubscription
 _MAX_IN_FLIGHT = 64
 
 
-class _Loop(GroupSubscription):
+class LoopSubscription(GroupSubscription):
     """The subscription behind a :class:`Consumer`."""
 
     def __init__(self, connection: Connection, registry: Registry, topic: str, group: str, options: GroupOptions, publish: Publish) -> None:
@@ -102,9 +102,9 @@ class Consumer:
     a failure, and the subscription ends.
     """
 
-    def __init__(self, begin: Callable[[], Awaitable[_Loop]]) -> None:
+    def __init__(self, begin: Callable[[], Awaitable[LoopSubscription]]) -> None:
         self._begin = begin
-        self._loop: _Loop | None = None
+        self._loop: LoopSubscription | None = None
         self._is_over = False
 
     async def __aenter__(self) -> Consumer:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal
 
 from .alarm import now
 from .errors import HubError
@@ -112,7 +111,21 @@ class Context:
         """Puts the deadline off to ``seconds`` from now, if that is later. Returns the time left; raises ``LeaseLostError``."""
         return await self._subscription._leases.extend(self._lease, seconds)
 
-    async def publish(self, topic: str, payload: Any, **options: Any) -> Receipt:
+    async def publish(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        id: str | None = None,
+        ts: int | None = None,
+        sid: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        caused_by: Sequence[str] | None = None,
+        tags: Sequence[str] | None = None,
+        order: Literal["key"] | None = None,
+        require: Literal["fsync"] | None = None,
+    ) -> Receipt:
         """Publishes an event that follows from this one. Takes the options of ``Client.publish``.
 
         Its id is made of the group, the event and the number of the publish in this run of the handler: however often the handler
@@ -121,10 +134,11 @@ class Context:
         event = self._lease.event
         number = self._lease.published
         self._lease.published += 1
-        following = NewEvent(topic, payload, caused_by=[event.id], **options)
-        if following.id is None:
-            following = replace(following, id=derived_id(self.group, event.topic, event.id, number))
-        return await self._publish(following)
+        if id is None:
+            id = derived_id(self.group, event.topic, event.id, number)
+        if caused_by is None:
+            caused_by = [event.id]
+        return await self._publish(NewEvent(topic, payload, key, id, ts, sid, headers, caused_by, tags, order, require))
 
 
 class Delivery(Context):

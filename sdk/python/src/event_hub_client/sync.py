@@ -110,8 +110,35 @@ class Context:
     def extend(self, seconds: float) -> float:
         return self._thread.run(self._inner.extend(seconds))
 
-    def publish(self, topic: str, payload: Any, **options: Any) -> Receipt:
-        return self._thread.run(self._inner.publish(topic, payload, **options))
+    def publish(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        id: str | None = None,
+        ts: int | None = None,
+        sid: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        caused_by: Sequence[str] | None = None,
+        tags: Sequence[str] | None = None,
+        order: Literal["key"] | None = None,
+        require: Literal["fsync"] | None = None,
+    ) -> Receipt:
+        publishing = self._inner.publish(
+            topic,
+            payload,
+            key=key,
+            id=id,
+            ts=ts,
+            sid=sid,
+            headers=headers,
+            caused_by=caused_by,
+            tags=tags,
+            order=order,
+            require=require,
+        )
+        return self._thread.run(publishing)
 
 
 class Delivery(Context):
