@@ -26,7 +26,7 @@ from event_hub_client import (
 
 from .conftest import StartHub
 from .support.condition import Condition
-from .support.groups import lag_of, settled
+from .support.groups import in_flight, lag_of, settled
 
 #: How often the hub is killed meanwhile.
 RESTARTS = int(os.environ.get("EVENT_HUB_SDK_RESTARTS", "2"))
@@ -232,6 +232,44 @@ async def test_a_lease_that_is_lost_is_told_to_its_handler(start_hub: StartHub) 
         await asyncio.wait_for(told.wait(), 30)
         assert why[0].code == "lease_lost"
         await settled(hub, "jobs", "g")
+
+
+async def test_a_key_waits_for_a_handler_that_has_lost_its_lease(start_hub: StartHub) -> None:
+    hub = await start_hub()
+    seen = Condition()
+    go_on = asyncio.Event()
+    slow: list[Any] = []
+    quick: list[Any] = []
+
+    async def handle_slowly(event: Event, ctx: Context) -> None:
+        slow.append(event.payload)
+        seen.changed()
+        await go_on.wait()
+
+    async def handle_quickly(event: Event, ctx: Context) -> None:
+        quick.append(event.payload)
+        seen.changed()
+
+    async with Client(hub.url, hub.token()) as first, Client(hub.url, hub.token()) as second:
+        one = await first.subscribe("jobs", "g", handle_slowly, ordering="key", ack_timeout=0.5, extend_for=0)
+        await first.publish("jobs", 1, key="k")
+        await seen.until(lambda: slow == [1])
+        # Its time is up, and it goes to the other member.
+        one.pause()
+        two = await second.subscribe("jobs", "g", handle_quickly)
+        await seen.until(lambda: quick == [1])
+        await settled(hub, "jobs", "g")
+        two.pause()
+        await second.publish("ping", 1)
+        one.resume()
+        await first.publish("jobs", 2, key="k")
+        await first.publish("other", 3)
+        # It is here, and waits for the handler that still runs.
+        await in_flight(hub, "jobs", "g", 1)
+        await first.publish("other", 4)
+        assert slow == [1]
+        go_on.set()
+        await seen.until(lambda: slow == [1, 2])
 
 
 async def test_a_lease_is_extended_for_as_long_as_its_handler_runs(start_hub: StartHub) -> None:

@@ -393,6 +393,50 @@ async def test_close_waits_for_handlers_and_gives_back_what_was_not_started(star
     assert sorted(got) == list(range(2, 10))
 
 
+async def test_a_handler_that_raises_because_it_was_told_to_stop_has_not_failed(start_hub: StartHub) -> None:
+    hub = await start_hub()
+    started = asyncio.Event()
+
+    async def handle(event: Event, ctx: Context) -> None:
+        started.set()
+        await ctx.wait_stopped()
+        ctx.raise_if_stopped()
+
+    client = client_of(hub)
+    # With one attempt, a failure would make it a dead letter.
+    await client.subscribe("jobs", "g", handle, max_attempts=1)
+    await client.publish("jobs", 1)
+    await started.wait()
+    await client.close()
+    async with client_of(hub) as other, other.consume("jobs", "g") as rest:
+        assert (await rest.__anext__()).attempt == 2
+
+
+async def test_an_unsubscribe_gives_back_what_waits_while_handlers_still_run(start_hub: StartHub) -> None:
+    hub = await start_hub()
+    started, go_on = asyncio.Event(), asyncio.Event()
+    ended: list[Any] = []
+
+    async def handle(event: Event, ctx: Context) -> None:
+        started.set()
+        await go_on.wait()
+        ended.append(event.payload)
+
+    async with client_of(hub) as client, client_of(hub) as other:
+        subscription = await client.subscribe("jobs", "g", handle, concurrency=1, max_in_flight=10)
+        await client.publish_batch([NewEvent("jobs", n) for n in range(5)])
+        await started.wait()
+        await subscription.unsubscribe()
+        async with other.consume("jobs", "g") as rest:
+            jobs = [await rest.__anext__() for _ in range(4)]
+            assert sorted(job.event.payload for job in jobs) == [1, 2, 3, 4]
+            assert all([await job.ack() for job in jobs])
+        go_on.set()
+        assert await subscription.wait_closed() is None
+        await settled(hub, "jobs", "g")
+    assert ended == [0]
+
+
 async def test_handlers_that_do_not_end_are_cancelled_by_close(start_hub: StartHub) -> None:
     hub = await start_hub()
     started, cancelled = asyncio.Event(), asyncio.Event()

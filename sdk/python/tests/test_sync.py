@@ -127,6 +127,25 @@ async def test_many_threads_publish_and_a_hub_is_killed_meanwhile(start_hub: Sta
     await settled(hub, "jobs", "g")
 
 
+async def test_handlers_run_in_as_many_threads_as_they_may(start_hub: StartHub) -> None:
+    hub = await start_hub()
+
+    def program() -> None:
+        together = threading.Barrier(3)
+
+        def handle(event: Event, ctx: Context) -> None:
+            # Each waits for the other.
+            together.wait(_TIMEOUT)
+
+        with Client(hub.url, hub.token()) as client:
+            client.subscribe("jobs", "g", handle, concurrency=2)
+            client.publish_batch([NewEvent("jobs", 1), NewEvent("jobs", 2)])
+            together.wait(_TIMEOUT)
+
+    await asyncio.to_thread(program)
+    await settled(hub, "jobs", "g")
+
+
 async def test_errors_come_out_and_a_token_function_may_block(start_hub: StartHub) -> None:
     hub = await start_hub()
 

@@ -24,3 +24,13 @@ async def settled(hub: Hub, topic: str, group: str) -> None:
         # There is no signal for it: the hub is asked again.
         await asyncio.sleep(0.05)
     raise AssertionError(f"{group} has not settled {topic}: {lag}")
+
+
+async def in_flight(hub: Hub, topic: str, group: str, count: int) -> None:
+    """Waits until members hold so many events of the group."""
+    for _ in range(600):
+        lag = await lag_of(hub, topic, group)
+        if lag["inflight"] == count:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{group} does not hold {count} of {topic}: {lag}")
