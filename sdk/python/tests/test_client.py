@@ -423,7 +423,7 @@ async def test_an_unsubscribe_gives_back_what_waits_while_handlers_still_run(sta
         ended.append(event.payload)
 
     async with client_of(hub) as client, client_of(hub) as other:
-        subscription = await client.subscribe("jobs", "g", handle, concurrency=1, max_in_flight=10)
+        subscription = await client.subscribe("jobs", "g", handle, concurrency=1, max_in_flight=10, ack_timeout=600)
         await client.publish_batch([NewEvent("jobs", n) for n in range(5)])
         await started.wait()
         await subscription.unsubscribe()
