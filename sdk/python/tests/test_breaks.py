@@ -452,10 +452,10 @@ async def test_a_frozen_hub_is_left_and_nothing_is_lost_when_it_goes_on(start_hu
         await client.subscribe("jobs", "g", handle)
         publishing = [asyncio.ensure_future(client.publish("jobs", n)) for n in range(300)]
         await seen.until(lambda: len(counts) > 0)
-        hub.send_signal(signal.SIGSTOP)
+        await hub.freeze()
         publishing += [asyncio.ensure_future(client.publish("jobs", n)) for n in range(300, 600)]
         await seen.until(lambda: "waiting" in states)
-        hub.send_signal(signal.SIGCONT)
+        hub.thaw()
         await asyncio.gather(*publishing)
         await seen.until(lambda: len(counts) == 600)
         await settled(hub, "jobs", "g")
@@ -467,7 +467,7 @@ async def test_publishes_are_sent_again_in_the_order_of_the_calls(start_hub: Sta
     hub = await start_hub()
     async with Client(hub.url, hub.token()) as client:
         await client.publish("jobs", 0)
-        hub.send_signal(signal.SIGSTOP)
+        await hub.freeze()
         # More than what may be on its way: the rest waits to be sent.
         publishing = asyncio.gather(*(client.publish("jobs", n) for n in range(1, 6_000)))
         await asyncio.sleep(0)
@@ -475,7 +475,7 @@ async def test_publishes_are_sent_again_in_the_order_of_the_calls(start_hub: Sta
         while client._publisher._sent_events < 4_096:  # noqa: ASYNC110
             await asyncio.sleep(0)
         hub.cut()
-        hub.send_signal(signal.SIGCONT)
+        hub.thaw()
         receipts = await publishing
     assert [receipt.seq for receipt in receipts] == list(range(2, 6_001))
     assert [record["payload"] for record in await hub.log("jobs")] == list(range(6_000))
@@ -485,10 +485,10 @@ async def test_a_publish_without_an_answer_in_time_says_so_with_its_id(start_hub
     hub = await start_hub()
     async with Client(hub.url, hub.token(), publish_timeout=0.5) as client:
         await client.connect()
-        hub.send_signal(signal.SIGSTOP)
+        await hub.freeze()
         with pytest.raises(UnavailableError) as unknown:
             await client.publish("a", 1)
-        hub.send_signal(signal.SIGCONT)
+        hub.thaw()
         assert unknown.value.id is not None
         # To publish the id again is safe.
         receipt = await client.publish("a", 1, id=unknown.value.id)

@@ -213,6 +213,15 @@ class Hub:
         assert self._process is not None
         self._process.send_signal(number)
 
+    async def freeze(self) -> None:
+        """Returns when no thread of the hub runs any more."""
+        assert self._process is not None
+        self.send_signal(signal.SIGSTOP)
+        await asyncio.to_thread(os.waitid, os.P_PID, self._process.pid, os.WSTOPPED)
+
+    def thaw(self) -> None:
+        self.send_signal(signal.SIGCONT)
+
     async def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Ends the process, and waits for that."""
         process = self._process
