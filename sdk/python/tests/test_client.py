@@ -356,10 +356,11 @@ async def test_a_first_attempt_that_fails_is_told_by_connect(start_hub: StartHub
         await nobody.connect()
     assert nobody.state.name == "idle"
     await nobody.close()
-    async with client_of(hub) as good:
+    states: list[str] = []
+    async with client_of(hub, on_state=lambda state: states.append(state.name)) as good:
         await good.connect()
         assert (good.state.name, good.state.sub) == ("ready", "test")
-    assert good.state.name == "closed"
+    assert states == ["token", "opening", "authenticating", "ready", "closing", "closed"]
     with pytest.raises(ClosedError):
         await good.publish("a", 1)
 

@@ -211,6 +211,8 @@ class Connection:
                 await self._serve(token, tries, ready_since)
                 raise AssertionError("a connection ends with an error")
             except _Broken as broken:
+                if self.state.name == "closing":
+                    return
                 error, code = broken.error, broken.close_code
                 is_about_token = error.code in TOKEN_CODES
                 if ready_since:
