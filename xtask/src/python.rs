@@ -74,7 +74,8 @@ pub fn check(workspace: &Workspace, settings: impl FnOnce(&mut Command)) -> Resu
             return Ok(Report::failed(format!("{what} did not pass")));
         }
     }
-    let mut tests = command(&["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "3", "--dist", "loadfile"]);
+    let mut tests =
+        command(&["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "3", "--dist", "loadgroup"]);
     tests.env("EVENT_HUB_BIN", workspace.target().join("debug/event-hub"));
     settings(&mut tests);
     let mut tests = POSTGRES.around(workspace, tests)?;

@@ -21,6 +21,9 @@ from .support.hub import Hub
 
 FIXTURES = all_fixtures()
 
+# The hub of the next fixture is started while one runs.
+pytestmark = pytest.mark.xdist_group("fixtures")
+
 #: Settings of fixtures that the program does not take.
 _LEAST_PAYLOAD = 1024
 _IMPOSSIBLE = "the program allows no limit of payloads below 1 KiB"
