@@ -20,7 +20,7 @@ from .support.fixtures import all_fixtures
 from .support.hub import program
 
 PACKAGE = Path(__file__).parents[1]
-PAGES = [PACKAGE / "README.md", PACKAGE.parents[1] / "docs/sdk-python.md"]
+PAGES = [PACKAGE / "README.md", PACKAGE.parents[1] / "README.md", PACKAGE.parents[1] / "docs/sdk-python.md"]
 
 CHECKLIST = PACKAGE.parents[1] / "docs/write-a-client.md"
 
@@ -59,7 +59,7 @@ class Block(NamedTuple):
 def blocks_of(page: Path) -> list[Block]:
     text = page.read_text()
     found = [
-        Block(f"{page.name}:{text.count(chr(10), 0, match.start()) + 1}", match["mark"] or "", match["code"])
+        Block(f"{page.relative_to(PACKAGE.parents[1])}:{text.count(chr(10), 0, match.start()) + 1}", match["mark"] or "", match["code"])
         for match in _BLOCK.finditer(text)
     ]
     assert len(found) == text.count("```python\n")
