@@ -498,3 +498,11 @@ async def test_wrong_options_of_subscriptions_are_refused_before_the_hub_is_aske
         with pytest.raises(BadRequestError):
             await client.watch("a", start=17)  # type: ignore[arg-type]
         assert client.state.name == "idle"
+
+
+@pytest.mark.parametrize("delay", [-1, float("nan"), float("inf"), 43_201])
+def test_wrong_delays_are_refused(delay: float) -> None:
+    with pytest.raises(BadRequestError):
+        Retry(delay=delay)
+    with pytest.raises(BadRequestError):
+        Return(delay=delay)

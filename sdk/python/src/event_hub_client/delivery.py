@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from .alarm import now
-from .errors import HubError
+from .errors import BadRequestError, HubError
 from .ids import derived_id
 from .lease import Lease, Outcome
 from .model import Event, NewEvent, Receipt
@@ -15,8 +15,17 @@ from .subscription import ACK, GroupSubscription
 
 #: The hub keeps 4 KiB of a reason.
 _REASON_CHARS = 1024
+#: Seconds: 12 hours.
+_LONGEST_DELAY = 43_200
 
 Publish = Callable[[NewEvent], Awaitable[Receipt]]
+
+
+def checked_delay(delay: float | None) -> float | None:
+    """Refuses what the hub would refuse later, when nobody is there any more to hear of it."""
+    if delay is not None and not 0 <= delay <= _LONGEST_DELAY:
+        raise BadRequestError(f"delay is {delay!r}; 0 to {_LONGEST_DELAY} seconds are allowed")
+    return delay
 
 
 class Retry(Exception):
@@ -25,7 +34,7 @@ class Retry(Exception):
     def __init__(self, reason: str = "retry", *, delay: float | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.delay = delay
+        self.delay = checked_delay(delay)
 
 
 class Return(Exception):
@@ -33,7 +42,7 @@ class Return(Exception):
 
     def __init__(self, *, delay: float | None = None) -> None:
         super().__init__("return")
-        self.delay = delay
+        self.delay = checked_delay(delay)
 
 
 def outcome_of(error: BaseException | None) -> Outcome:
@@ -145,7 +154,7 @@ class Delivery(Context):
     """A delivery of a loop: it is settled by hand.
 
     ``ack``, ``nack`` and ``give_back`` return whether the hub has confirmed it: ``False`` if the event was no longer held here, so
-    that it may come again. They raise nothing.
+    that it may come again. They raise nothing but ``BadRequestError``, for a delay beyond 12 hours.
     """
 
     def __init__(self, event: Event, lease: Lease, subscription: GroupSubscription, publish: Publish) -> None:
@@ -158,11 +167,11 @@ class Delivery(Context):
 
     async def nack(self, *, delay: float | None = None, reason: str | None = None) -> bool:
         """The event has failed, and comes again."""
-        return await self._settle(Outcome("NACK", delay, None if reason is None else reason[:_REASON_CHARS]))
+        return await self._settle(Outcome("NACK", checked_delay(delay), None if reason is None else reason[:_REASON_CHARS]))
 
     async def give_back(self, *, delay: float | None = None) -> bool:
         """The event comes again, here or elsewhere, and has not failed."""
-        return await self._settle(Outcome("RETURN", delay))
+        return await self._settle(Outcome("RETURN", checked_delay(delay)))
 
     async def _settle(self, outcome: Outcome) -> bool:
         lease = self._lease

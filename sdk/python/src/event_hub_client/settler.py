@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .alarm import Alarm, now
-from .connection import Connection
+from .connection import Connection, log
 from .frames import Answer, fields_of, refusal_of
 from .lease import Lease, Outcome
 
@@ -108,6 +108,8 @@ class Settler:
             if error is not None and error.code in _PASSING:
                 self._unsent.extend(leases)
                 return self._retry.set(now() + (error.retry_after or _RETRY))
+            if error is not None and error.code != "unknown_id":
+                log.warning("the hub refuses a %s: %s", outcome.op, error)
             unknown = set(answer.get("unknown") or ())
             for lease in leases:
                 # Delivered once more in between: then the outcome was sent again for that delivery.
