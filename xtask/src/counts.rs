@@ -81,6 +81,20 @@ pub fn of_node(output: &str) -> Option<Counts> {
     })
 }
 
+/// Counts in the output of `pytest -q`: the last line, such as `1 failed, 7 passed, 2 skipped, 1 error in 0.12s`.
+///
+/// `None` if there is none, which means that nothing was loaded or run.
+pub fn of_pytest(output: &str) -> Option<Counts> {
+    let line =
+        output.lines().rev().map(|line| line.trim_matches(['=', ' '])).find(|line| !line.is_empty())?;
+    let (numbers, time) = line.rsplit_once(" in ")?;
+    if !time.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let total = sum(numbers.split(','));
+    (total != Counts::default()).then_some(total)
+}
+
 /// Adds up parts such as `3 passed`.
 fn sum<'a>(parts: impl Iterator<Item = &'a str>) -> Counts {
     let mut total = Counts::default();
@@ -89,7 +103,7 @@ fn sum<'a>(parts: impl Iterator<Item = &'a str>) -> Counts {
         let Ok(number) = number.parse::<u64>() else { continue };
         match what.trim() {
             "passed" => total.passed += number,
-            "failed" | "exec failed" | "timed out" => total.failed += number,
+            "failed" | "exec failed" | "timed out" | "error" | "errors" => total.failed += number,
             "ignored" | "skipped" => total.skipped += number,
             _ => {}
         }
@@ -155,6 +169,16 @@ mod tests {
         assert_eq!(of_node(include_str!("../fixtures/node.txt")), counts(1, 2, 2));
         assert_eq!(of_node("ℹ pass 3\nsomething broke\n"), None);
         assert_eq!(of_node(""), None);
+    }
+
+    #[test]
+    fn pytest_is_read_from_its_last_line() {
+        assert_eq!(of_pytest(include_str!("../fixtures/pytest.txt")), counts(2, 2, 1));
+        assert_eq!(of_pytest("...\n==== 3 passed in 61.20s (0:01:01) ====\n"), counts(3, 0, 0));
+        assert_eq!(of_pytest("1 passed, 1 warning in 0.01s"), counts(1, 0, 0));
+        assert_eq!(of_pytest("no tests ran in 0.00s"), None);
+        assert_eq!(of_pytest("ImportError while loading conftest"), None);
+        assert_eq!(of_pytest(""), None);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod fuzz;
 mod layering;
 mod npm;
 mod process;
+mod python;
 mod rust_tests;
 mod sdk;
 mod sim;
@@ -38,6 +39,7 @@ usage: cargo xtask COMMAND [OPTIONS]
   clients    clients that are not ours, under Node
   dashboard  the dashboard's checks, and its tests in a browser
   sdk        the TypeScript SDK's checks, and its tests with a hub, also in a browser
+  python     the Python SDK's checks, and its tests with a hub
   bench      a benchmark
   fuzz       the fuzz targets
 
@@ -54,6 +56,7 @@ fn command(name: &str) -> Option<Command> {
         "clients" => Some((clients::USAGE, clients::run)),
         "dashboard" => Some((dashboard::USAGE, dashboard::run)),
         "sdk" => Some((sdk::USAGE, sdk::run)),
+        "python" => Some((python::USAGE, python::run)),
         "bench" => Some((bench::USAGE, bench::run)),
         "fuzz" => Some((fuzz::USAGE, fuzz::run)),
         _ => None,

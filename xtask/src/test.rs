@@ -14,6 +14,7 @@ use crate::deny;
 use crate::fuzz;
 use crate::layering;
 use crate::process::{self, Stream};
+use crate::python;
 use crate::rust_tests::RustTests;
 use crate::sdk;
 use crate::sim;
@@ -27,20 +28,22 @@ usage: cargo xtask test [--quick | --full]
 
 Runs every check: format, layering, clippy (also of the fuzz targets), cargo-deny, tests (with a MongoDB and a
 PostgreSQL of their own), doctests, docs, the example, a client that is not ours (under Node), the dashboard (its sources,
-and in a real Chromium), the TypeScript SDK (with a hub in memory and a real one, under Node, Deno and Bun and in Chromium), the simulator.
+and in a real Chromium), the TypeScript SDK (with a hub in memory and a real one, under Node, Deno and Bun and in Chromium),
+the Python SDK (with a real hub), the simulator.
 A check that fails does not stop the others. The last line says how many checks and tests passed and failed; the exit code
 is zero only if none failed.
 
   --quick   a short simulation (200 seeds), no building of cargo-deny, no packages of npm or pip, no tests that
-            need MongoDB, PostgreSQL, Prometheus, Schemathesis or Chromium, nothing of the dashboard or the SDK
+            need MongoDB, PostgreSQL, Prometheus, Schemathesis or Chromium, nothing of the dashboard or the SDKs
   --full    a long simulation (20,000 seeds; without a flag 2,000), a hub that is killed 200 times (otherwise 5),
             10,000 rounds of power losses and failing disks (otherwise 300), and 10 of every way in which hubs on MongoDB
             can fail (otherwise 1 to 4); drainers that are killed 100 times (otherwise 4), and a million rows in each database
-            (otherwise 20,000); a hub that is killed 30 times under a client of the SDK (otherwise 2 or 3)
+            (otherwise 20,000); a hub that is killed 30 times under a client of each SDK (otherwise 2 or 3)
 
 Builds go to CARGO_TARGET_DIR, or to a cache outside the clone: $EVENT_HUB_CACHE, or $XDG_CACHE_HOME/event-hub, or
 ~/.cache/event-hub. MongoDB, PostgreSQL and Chromium are the machine's own, or are gotten into that cache (130 MB, 23 MB and
-125 MB, once), and so are the databases' drivers for Python and Node; the packages of the dashboard and the SDK, Deno and Bun among them, go to their node_modules. Tests run under cargo-nextest if it is installed.";
+125 MB, once), and so are the databases' drivers for Python and Node, and the packages of the Python SDK's tests; the packages
+of the dashboard and the TypeScript SDK, Deno and Bun among them, go to their node_modules. Tests run under cargo-nextest if it is installed.";
 
 /// Random power losses of the embedded store, and as many rounds of a failing disk, with `--full`.
 const POWER_ROUNDS: u64 = 10_000;
@@ -49,7 +52,7 @@ const FAILOVER_ROUNDS: u64 = 10;
 /// Drainers that are killed or frozen, and rows in an outbox, with `--full`.
 const OUTBOX_ROUNDS: u64 = 100;
 const OUTBOX_ROWS: u64 = 1_000_000;
-/// Times that the hub is killed under a client of the TypeScript SDK, with `--full`.
+/// Times that the hub is killed under a client of an SDK, with `--full`.
 const SDK_RESTARTS: u64 = 30;
 const NOT_BUILT: &str = "the tests did not build";
 
@@ -160,6 +163,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     });
     steps.run("sdk-web", || {
         with_chromium(&|| sdk::in_browser(&workspace, |command| effort.settings(command)))
+    });
+    steps.run("python", || match effort {
+        Effort::Quick => Ok(Report::skipped("--quick installs no packages of pip")),
+        _ => unless_broken(&|| python::check(&workspace, |command| effort.settings(command))),
     });
     steps.run("sim", || unless_broken(&|| simulator(&workspace, effort)));
     Ok(steps.finish())
