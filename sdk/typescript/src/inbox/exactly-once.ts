@@ -45,7 +45,7 @@ const MOST_UNMARKED = 10_000;
  * A handler that runs once for each event, as far as the marks of the store tell: look, run, mark. A crash between the run and the mark lets it run
  * again; with `exactlyOnceTx` none does.
  */
-export function exactlyOnce<Event extends EventRecord, Topics extends object>(
+export function exactlyOnce<Event extends EventRecord = EventRecord, Topics extends object = AnyTopics>(
   handler: Handler<Event, Topics>,
   store: InboxStore,
   options: InboxOptions,
@@ -71,17 +71,17 @@ export function exactlyOnce<Event extends EventRecord, Topics extends object>(
  * A handler that writes to a database in one transaction with the mark: its changes, and rows of an outbox, are there once, whatever is killed in
  * between. Effects outside of the transaction are not: write them as rows of an outbox.
  */
-export function exactlyOnceTx<Tx, Event extends EventRecord, Topics extends object>(
+export function exactlyOnceTx<Tx, Event extends EventRecord = EventRecord, Topics extends object = AnyTopics>(
   store: TransactionalInbox<Tx>,
   handler: TransactionalHandler<Tx, Event, Topics>,
   options: InboxOptions,
 ): Handler<Event, Topics>;
-export function exactlyOnceTx<Tx, Event extends EventRecord, Topics extends object, Prepared>(
+export function exactlyOnceTx<Tx, Event extends EventRecord = EventRecord, Topics extends object = AnyTopics, Prepared = unknown>(
   store: SynchronousInbox<Tx>,
   handler: SynchronousHandler<Tx, Event, Topics, Prepared> | TransactionalHandler<Tx, Event, Topics>,
   options: InboxOptions,
 ): Handler<Event, Topics>;
-export function exactlyOnceTx<Tx, Event extends EventRecord, Topics extends object, Prepared>(
+export function exactlyOnceTx<Tx, Event extends EventRecord = EventRecord, Topics extends object = AnyTopics, Prepared = unknown>(
   store: TransactionalInbox<Tx> | SynchronousInbox<Tx>,
   handler: SynchronousHandler<Tx, Event, Topics, Prepared> | TransactionalHandler<Tx, Event, Topics>,
   options: InboxOptions,
