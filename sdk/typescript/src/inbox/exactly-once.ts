@@ -111,26 +111,39 @@ function synchronous<Tx, Event extends EventRecord, Topics extends object, Prepa
   options: InboxOptions,
 ): Handler<Event, Topics> {
   return guarded(store, options, async (mark, hold, event: Event, given: Context<Topics>) => {
+    const { signal } = given;
     // Spares what is handled already the preparation; the transaction asks again.
-    if (await hold.through(() => store.has(mark), () => "unavailable")) return undefined;
+    const isMarked = await inTurn(store, signal, () => hold.through(() => store.has(mark), (error) => faultIn(store, error, false)));
+    if (isMarked) return undefined;
     const ctx = createRunContext(given, event);
     const prepared = await hold.released(() => handler.prepare?.(event, ctx));
     if (prepared instanceof Retry) return prepared;
     let hasRun = false;
-    await hold.through(
-      async () => {
-        hasRun = false;
-        return Promise.resolve(
-          store.onceSync(mark, (tx) => {
-            hasRun = true;
-            throwRetry(refuseAsync(handler.commit(event, ctx, tx, prepared as Prepared)));
-          }),
-        );
-      },
-      (error) => faultIn(store, error, hasRun),
-    );
+    const transact = async (): Promise<boolean> => {
+      hasRun = false;
+      return Promise.resolve(
+        store.onceSync(mark, (tx) => {
+          hasRun = true;
+          throwRetry(refuseAsync(handler.commit(event, ctx, tx, prepared as Prepared)));
+        }),
+      );
+    };
+    await inTurn(store, signal, () => hold.through(transact, (error) => faultIn(store, error, hasRun)));
     return undefined;
   });
+}
+
+/** The last of those that work with a store, by store. */
+const lastTurns = new WeakMap<InboxStore, Promise<unknown>>();
+
+/** One after the other: all of them would block the program while somebody else has the lock. */
+async function inTurn<T>(store: InboxStore, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  const before = lastTurns.get(store) ?? Promise.resolve();
+  const waited = untilAborted(before, signal);
+  const working = waited.then(work);
+  // Behind both: one that gives up its turn does not end that of the one before it.
+  lastTurns.set(store, Promise.allSettled([before, working]));
+  return working;
 }
 
 /** Before the handler has run, an error is not the event's: who else writes is waited for, and all else is an outage. */

@@ -167,6 +167,11 @@ interface SqliteConnection extends SqliteDatabase {
   prepare(sql: string): { run(...values: (string | number | bigint)[]): { changes: number | bigint }; get(...values: (string | number)[]): unknown; all(): unknown };
 }
 
+/** Drivers may forbid to assign their methods. */
+function override<T, Name extends keyof T>(target: T, name: Name, value: T[Name]): void {
+  Object.defineProperty(target, name, { value });
+}
+
 function sqliteBase(kind: "sqlite" | "node-sqlite", url: string): Base {
   const path = url.replace(/^sqlite:/, "");
   const database = (kind === "sqlite" ? new BetterSqlite(path) : new DatabaseSync(path)) as unknown as SqliteConnection;
@@ -185,21 +190,21 @@ function sqliteBase(kind: "sqlite" | "node-sqlite", url: string): Base {
     transactional(options, work) {
       const exec = database.exec.bind(database);
       const prepare = database.prepare.bind(database);
-      database.exec = (sql) => {
+      override(database, "exec", (sql) => {
         if (sql === "COMMIT") work.step("commit");
         return exec(sql);
-      };
-      database.prepare = (sql) => {
+      });
+      override(database, "prepare", (sql) => {
         const statement = prepare(sql);
         if (INTO_INBOX.test(sql)) {
           const run = statement.run.bind(statement);
-          statement.run = (...values) => {
+          override(statement, "run", (...values) => {
             work.step("mark");
             return run(...values);
-          };
+          });
         }
         return statement;
-      };
+      });
       return exactlyOnceTx(store, (event, _, tx) => {
         work.step("run");
         tx.prepare(`${EFFECT} (?, ?)`).run(event.id, worker);

@@ -19,6 +19,7 @@ export interface ConsumerOptions {
   ackTimeoutMs?: number;
   autoExtend?: false;
   maxAttempts?: number;
+  concurrency?: number;
 }
 
 /** What the process tells. */
@@ -41,7 +42,7 @@ function step(at: Step): void {
 }
 
 const base = openBase(kind, url);
-const log = (_: unknown, message: string): void => tell({ is: "log", message });
+const log = (_: unknown, message: string, { error }: Readonly<Record<string, unknown>>): void => tell({ is: "log", message: `${message} ${String(error ?? "")}` });
 const handler = base[form]({ consumer: "worker", log }, {
   step,
   rows: (event) => {
@@ -49,7 +50,7 @@ const handler = base[form]({ consumer: "worker", log }, {
     return out === undefined ? [] : [{ topic: out, payload: event.payload, key: event.key ?? "none" }];
   },
 });
-const client = new PromClient({ urls: [hub], token, on: { log: (_, message) => tell({ is: "log", message }) } });
+const client = new PromClient({ urls: [hub], token, on: { log } });
 await client.subscribe(
   topic,
   "workers",

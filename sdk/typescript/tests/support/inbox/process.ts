@@ -50,7 +50,9 @@ export class ConsumerProcess {
 
   /** Waits for something that it tells. */
   async until(isTrue: () => boolean): Promise<void> {
-    await this.#changed.until(() => isTrue() || this.#hasEnded);
+    await this.#changed.until(() => isTrue() || this.#hasEnded).catch((error: unknown) => {
+      throw new Error(`${isTrue.toString()}; the last that the consumer has told: ${JSON.stringify(this.#told.slice(-12))}`, { cause: error });
+    });
     if (!isTrue()) throw new Error(`the consumer has ended: ${this.#errors}`);
   }
 

@@ -44,9 +44,15 @@ export async function stageOf(t: TestContext, place: Place, config = NO_GRACE): 
 /** Waits until a group has settled all of a topic. */
 export function settled(hub: Hub, topic: string): Promise<void> {
   return poll(`${GROUP} has settled ${topic}`, async () => {
-    const { lag, inflight } = (await hub.get(`lag?topic=${topic}&group=${GROUP}`)) as { lag?: number; inflight?: number };
-    return lag === 0 && inflight === 0;
+    const { lag } = (await hub.get(`lag?topic=${topic}&group=${GROUP}`)) as { lag?: number };
+    return lag === 0;
   });
+}
+
+/** The number of dead letters of a topic. */
+async function deadLetters(hub: Hub, topic: string): Promise<number> {
+  const { topics } = (await hub.get(`topics?q=dlq.${topic}`)) as { topics: { name: string }[] };
+  return topics.some(({ name }) => name === `dlq.${topic}`) ? (await hub.log(`dlq.${topic}`)).length : 0;
 }
 
 /** Kills a consumer at each step of its first event, and has another one take over. */
@@ -66,13 +72,13 @@ export function killsAtEachStep(name: string, skip: string | false, place: (t: T
     const figures: string[] = [];
     for (const [form, stop, runsTwice] of cases) {
       const topic = `${form}.${stop}`;
-      const first = consumer(topic, { form, stop });
+      const first = consumer(topic, { form, stop, concurrency: 1 });
       await first.ready();
       const ids = (await Promise.all([1, 2, 3].map((n) => client.publish(topic, { n })))).map(({ id }) => id);
       await first.stoppedAt(stop);
       const [stopped] = first.ids("delivered");
       await first.kill();
-      const second = consumer(topic, { form });
+      const second = consumer(topic, { form, concurrency: 1 });
       await second.until(() => ids.every((id) => first.ids("done").includes(id) || second.ids("done").includes(id)));
       await settled(hub, topic);
       const effects = await base.effects();
@@ -91,7 +97,8 @@ export function twoCopies(name: string, skip: string | false, place: (t: TestCon
     const { base, hub, client, consumer } = await stageOf(t, await place(t));
     for (const isKilled of [false, true]) {
       const topic = isKilled ? "killed" : "slow";
-      const first = consumer(topic, { stop: "commit", ackTimeoutMs: 500, autoExtend: false });
+      // Until the second one is there, the first one gets the event again and again.
+      const first = consumer(topic, { stop: "commit", ackTimeoutMs: 500, autoExtend: false, maxAttempts: 1_000 });
       await first.ready();
       const { id } = await client.publish(topic, 1);
       await first.stoppedAt("commit");
@@ -116,7 +123,7 @@ export function outage(name: string, skip: string | false, place: (t: TestContex
   test(`${name}: an outage that is longer than a lease fails no event, and none is handled twice`, { skip }, async (t) => {
     const given = await place(t);
     const { base, hub, client, consumer } = await stageOf(t, given);
-    const LEASE_MS = 1_000;
+    const LEASE_MS = 2_000;
     const worker = consumer("orders", { stop: "run", maxAttempts: 1, ackTimeoutMs: LEASE_MS });
     await worker.ready();
     const publish = (count: number): Promise<string[]> => Promise.all(Array.from({ length: count }, async (_, n) => (await client.publish("orders", n)).id));
@@ -130,13 +137,13 @@ export function outage(name: string, skip: string | false, place: (t: TestContex
     ids.push(...(await publish(20)));
     await worker.until(() => worker.ids("delivered").length >= 16);
     // There is nothing to wait for: nothing happens, for longer than the leases last.
-    await new Promise((resolve) => setTimeout(resolve, 3 * LEASE_MS));
+    await new Promise((resolve) => setTimeout(resolve, 2 * LEASE_MS));
     await later();
     await worker.until(() => ids.every((id) => worker.ids("done").includes(id)));
     await settled(hub, "orders");
     const effects = await base.effects();
     assert.deepEqual(ids.map((id) => effects.get(id)), ids.map(() => 1));
-    assert.deepEqual(await hub.log("dlq.orders"), [], "no event has failed");
+    assert.equal(await deadLetters(hub, "orders"), 0, "no event has failed");
     t.diagnostic(`${name}: ${ids.length} events over an outage, ${worker.ids("delivered").length} deliveries, ${worker.ids("run").length} runs, ${effects.size} effects, no dead letter`);
   });
 }
@@ -150,7 +157,7 @@ export function chain(name: string, skip: string | false, place: (t: TestContext
     const given = await place(t);
     const program = process.env["EVENT_HUB_BIN"] ?? "";
     if (given.kind !== "mongodb") await execute(program, ["outbox", "init", "--apply", "--db", given.url]);
-    const { base, hub, consumer } = await stageOf(t, given, `${NO_GRACE}\n[[outbox]]\nname = "shop"\nurl = "${given.url}"\n`);
+    const { base, hub, consumer } = await stageOf(t, given, `${NO_GRACE}\n[[outbox]]\nname = "shop"\nlease = "1s"\nurl = "${given.url}"\n`);
     const start = (): ConsumerProcess => consumer("chain.in", { out: "chain.out", maxAttempts: 1_000 });
     let worker = start();
     await worker.ready();
@@ -212,7 +219,7 @@ export function chain(name: string, skip: string | false, place: (t: TestContext
     assert.equal(doubled, 0, "no effect is there twice");
     assert.equal(result.length, total, "each effect is published once");
     assert.equal(numbers.size, total, "each effect is published");
-    assert.deepEqual(await hub.log("dlq.chain.in"), []);
+    assert.equal(await deadLetters(hub, "chain.in"), 0);
   });
 }
 
