@@ -65,7 +65,11 @@ export class DatabaseServer {
     }
     const words = {
       postgres: ["-D", data, "-p", String(port), ...["listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=16MB", "dynamic_shared_memory_type=mmap"].flatMap((setting) => ["-c", setting])],
-      mongodb: ["--dbpath", data, "--port", String(port), "--bind_ip", "127.0.0.1", "--replSet", set, "--wiredTigerCacheSizeGB", "0.25"],
+      mongodb: [
+        ...["--dbpath", data, "--port", String(port), "--bind_ip", "127.0.0.1", "--replSet", set, "--nounixsocket", "--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "512"],
+        // The transaction of a process that was killed holds its mark for so long; 60 s unless set.
+        ...["diagnosticDataCollectionEnabled=false", "transactionLifetimeLimitSeconds=2"].flatMap((setting) => ["--setParameter", setting]),
+      ],
     };
     const server = new DatabaseServer(kind, program, words[kind], port, set);
     t.after(async () => {

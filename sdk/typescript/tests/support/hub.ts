@@ -124,6 +124,11 @@ export class Hub {
     return `ws://127.0.0.1:${this.#proxy.port}/`;
   }
 
+  /** The address of the HTTP API, another one after each start. */
+  get http(): string {
+    return this.#http;
+  }
+
   /** A token, made here: for `ttl` seconds. */
   token(claims: { sub?: string; scopes?: string[]; ttl?: number } = {}): string {
     const { sub = "test", scopes = ["publish:**", "subscribe:**", "admin:**"], ttl = 3600 } = claims;

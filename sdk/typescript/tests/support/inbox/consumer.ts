@@ -42,7 +42,7 @@ function step(at: Step): void {
 }
 
 const base = openBase(kind, url);
-const log = (_: unknown, message: string, { error }: Readonly<Record<string, unknown>>): void => tell({ is: "log", message: `${message} ${String(error ?? "")}` });
+const log = (_: unknown, message: string, { error }: Readonly<Record<string, unknown>>): void => tell({ is: "log", message: `${message} ${error instanceof Error ? error.message : ""}` });
 const handler = base[form]({ consumer: "worker", log }, {
   step,
   rows: (event) => {

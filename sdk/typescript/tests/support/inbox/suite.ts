@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { PromClient } from "../../../src/node.ts";
+import { groupCursor } from "../../../src/inbox/index.ts";
+import { PromClient, Return } from "../../../src/node.ts";
 import { poll } from "../condition.ts";
 import { Hub } from "../hub.ts";
 import { execute } from "../package.ts";
@@ -239,4 +240,36 @@ function writeSurely(base: Base, rows: Parameters<Base["write"]>[0]): Promise<vo
       (error: unknown) => base.isDuplicate(error),
     ),
   );
+}
+
+/** Marks are purged below the cursor of the group, which the hub tells, and only old ones. */
+export function purging(name: string, skip: string | false, place: (t: TestContext) => Promise<Place>): void {
+  test(`${name}: marks are purged below the group's cursor when they are old, and no others`, { skip }, async (t) => {
+    const { base, hub, client } = await stageOf(t, await place(t));
+    const handled = new Set<number>();
+    const handler = base.transactional({ consumer: "worker" }, { step: () => undefined, rows: () => [] });
+    await client.subscribe("orders", GROUP, async (event, ctx) => {
+      // One that is not settled for long holds the cursor.
+      if (event.seq === 4) return new Return({ delayMs: 3_600_000 });
+      const result = await handler(event, ctx);
+      handled.add(event.seq);
+      return result;
+    });
+    const receipts = [];
+    for (const n of [1, 2, 3, 4, 5]) receipts.push(await client.publish("orders", n));
+    const cursor = (): Promise<number> => groupCursor({ url: hub.http, token: hub.token(), topic: "orders", group: GROUP });
+    await poll("the cursor is at 3", async () => handled.size === 4 && (await cursor()) === 3);
+    const marks = receipts.map(({ id, seq }) => ({ consumer: "worker", topic: "orders", id, seq }));
+    const has = (): Promise<boolean[]> => Promise.all(marks.map((mark) => base.store.has(mark)));
+    assert.deepEqual(await has(), [true, true, true, false, true]);
+    const range = { consumer: "worker", topic: "orders", below: await cursor() };
+    assert.equal(await base.store.purge(range), 0, "young marks stay");
+    assert.equal(await base.store.purge({ ...range, generation: 1, keepMs: 0 }), 0);
+    assert.equal(await base.store.purge({ ...range, topic: "others", keepMs: 0 }), 0);
+    assert.equal(await base.store.purge({ ...range, keepMs: 0 }), 2);
+    assert.deepEqual(await has(), [false, false, true, false, true]);
+    await assert.rejects(groupCursor({ url: hub.http, token: hub.token(), topic: "orders", group: "nobody" }), /bad_request: .*nobody/);
+    await assert.rejects(groupCursor({ url: hub.http, token: hub.token({ scopes: [] }), topic: "orders", group: GROUP }), /forbidden/);
+    await assert.rejects(groupCursor({ url: "http://127.0.0.1:1", token: "", topic: "orders", group: GROUP }), /connect_failed: 127\.0\.0\.1:1 cannot be reached/);
+  });
 }
