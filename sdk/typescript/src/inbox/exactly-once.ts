@@ -8,7 +8,7 @@ import { Retry } from "../consume/outcome.ts";
 import type { Context, Handler } from "../consume/types.ts";
 import type { AnyTopics } from "../topics.ts";
 import type { EventRecord } from "../types.ts";
-import { consumerText, type InboxStore, type Mark, markOf, type SynchronousInbox, type TransactionalInbox } from "./store.ts";
+import { consumerText, type InboxStore, type Mark, markOf, type StoreFault, type SynchronousInbox, type TransactionalInbox } from "./store.ts";
 
 /** Of {@link exactlyOnce} and {@link exactlyOnceTx}. */
 export interface InboxOptions {
@@ -51,17 +51,15 @@ export function exactlyOnce<Event extends EventRecord = EventRecord, Topics exte
   options: InboxOptions,
 ): Handler<Event, Topics> {
   const unmarked = new BoundedMap<true>(MOST_UNMARKED);
-  // Nothing but the store is asked, so whatever it throws is its fault.
-  const faultOf = (): Fault => "unavailable";
   return guarded(store, options, async (mark, hold, event: Event, ctx: Context<Topics>) => {
     const key = keyOf(mark);
     if (unmarked.get(key) === undefined) {
-      if (await hold.through(() => store.has(mark), faultOf)) return undefined;
+      if (await ask(store, hold, ctx.signal, () => store.has(mark))) return undefined;
       const result = await hold.released(() => handler(event, ctx));
       if (result instanceof Retry) return result;
       unmarked.set(key, true);
     }
-    await hold.through(() => store.add(mark), faultOf);
+    await ask(store, hold, ctx.signal, () => store.add(mark));
     unmarked.delete(key);
     return undefined;
   });
@@ -113,8 +111,7 @@ function synchronous<Tx, Event extends EventRecord, Topics extends object, Prepa
   return guarded(store, options, async (mark, hold, event: Event, given: Context<Topics>) => {
     const { signal } = given;
     // Spares what is handled already the preparation; the transaction asks again.
-    const isMarked = await inTurn(store, signal, () => hold.through(() => store.has(mark), (error) => faultIn(store, error, false)));
-    if (isMarked) return undefined;
+    if (await ask(store, hold, signal, () => store.has(mark))) return undefined;
     const ctx = createRunContext(given, event);
     const prepared = await hold.released(() => handler.prepare?.(event, ctx));
     if (prepared instanceof Retry) return prepared;
@@ -144,6 +141,14 @@ async function inTurn<T>(store: InboxStore, signal: AbortSignal, work: () => Pro
   // Behind both: one that gives up its turn does not end that of the one before it.
   lastTurns.set(store, Promise.allSettled([before, working]));
   return working;
+}
+
+type AnyStore = InboxStore & { readonly onceSync?: unknown; faultOf?(error: unknown): StoreFault | undefined };
+
+/** Asks the store for something. No handler is involved, so an error is never the event's. */
+function ask<T>(store: AnyStore, hold: Hold, signal: AbortSignal, question: () => Promise<T>): Promise<T> {
+  const answered = (): Promise<T> => hold.through(question, (error) => faultIn({ faultOf: (one) => store.faultOf?.(one) }, error, false));
+  return store.onceSync === undefined ? answered() : inTurn(store, signal, answered);
 }
 
 /** Before the handler has run, an error is not the event's: who else writes is waited for, and all else is an outage. */
