@@ -14,22 +14,20 @@ import { ConnectionLost, type Mark, purgeRange, type StoreFault, type Transactio
 export interface PostgresInboxClient {
   query(text: string, values?: unknown[]): Promise<unknown>;
   release(error?: Error | boolean): void;
-  on?(event: "error", listener: (error: Error) => void): unknown;
-  removeListener?(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  removeListener(event: "error", listener: (error: Error) => void): unknown;
 }
 
 /** What is needed of a `Pool`. */
 export interface PostgresPool {
-  connect(): Promise<PostgresInboxClient>;
+  connect(callback: (error: Error | undefined, client: PostgresInboxClient | undefined) => void): void;
   query(text: string, values?: unknown[]): Promise<unknown>;
 }
 
-/** The clients of a pool. `connect` may have a second form, with a callback. */
+/** The clients of a pool, by the form of `connect` that answers a promise. */
 export type ClientOf<Pool extends PostgresPool> = Pool extends { connect: { (): Promise<infer Client>; (callback: never): void } }
-  ? unknown extends Client
-    ? Awaited<ReturnType<Pool["connect"]>>
-    : Client
-  : Awaited<ReturnType<Pool["connect"]>>;
+  ? Client
+  : PostgresInboxClient;
 
 export interface PostgresInboxOptions {
   /** The table, perhaps with its schema: `shop.inbox`. `inbox` unless given; then the connection's `search_path` says where it is. */
@@ -93,9 +91,6 @@ export function postgresInbox<Pool extends PostgresPool>(
     },
     async once(mark, run, signal) {
       const client = await connected(pool, signal);
-      const ignore = (): void => undefined;
-      // A connection that is lost says so between queries, and ends a program that does not listen. The next query fails.
-      client.on?.("error", ignore);
       const state = { isWaiting: false, lost: undefined as unknown };
       try {
         await client.query(begin);
@@ -120,9 +115,7 @@ export function postgresInbox<Pool extends PostgresPool>(
         if (state.lost !== undefined && !(error instanceof Retry) && !signal.aborted) throw new ConnectionLost(state.lost);
         throw error;
       } finally {
-        client.release(state.lost !== undefined);
-        // The pool listens to clients that are idle.
-        if (state.lost === undefined) client.removeListener?.("error", ignore);
+        release(client, state.lost !== undefined);
       }
     },
     faultOf(error): StoreFault | undefined {
@@ -138,13 +131,30 @@ function valuesOf({ consumer, topic, id, seq }: Mark): unknown[] {
   return [consumer, topic, id, seq];
 }
 
+/** A connection that is lost says so between queries, and ends a program that does not listen. The next query fails. */
+const ignore = (): void => undefined;
+
 /** A client of the pool. One that comes after the signal goes back. */
 function connected(pool: PostgresPool, signal: AbortSignal): Promise<PostgresInboxClient> {
-  const connecting = pool.connect();
+  const connecting = new Promise<PostgresInboxClient>((resolve, reject) => {
+    // Not by a promise: the connection may be lost before what awaits it goes on, while nobody listens.
+    pool.connect((error, client) => {
+      if (client === undefined) return reject(error ?? new Error("the pool has no client"));
+      client.on("error", ignore);
+      resolve(client);
+    });
+  });
   return untilAborted(connecting, signal).catch((error: unknown) => {
-    if (signal.aborted) void connecting.then((client) => client.release()).catch(() => undefined);
+    if (signal.aborted) void connecting.then((client) => release(client)).catch(() => undefined);
     throw error;
   });
+}
+
+/** Gives a client back, to be closed if it cannot be used again. */
+function release(client: PostgresInboxClient, isLost = false): void {
+  client.release(isLost);
+  // The pool listens to clients that are idle.
+  if (!isLost) client.removeListener("error", ignore);
 }
 
 /** Why that was not possible; undefined if it was. */

@@ -97,16 +97,15 @@ function postgresBase(url: string): Base {
       return new Map(rows.map(({ event, count }) => [event, Number(count)]));
     },
     async write(rows) {
-      const client = await pool.connect();
+      const client = new pg.Client({ connectionString: url });
       client.on("error", () => undefined);
       try {
+        await client.connect();
         await client.query("BEGIN");
         for (const row of rows) await outbox.add(client, row);
         await client.query("COMMIT");
-        client.release();
-      } catch (error) {
-        client.release(true);
-        throw error;
+      } finally {
+        await client.end().catch(() => undefined);
       }
     },
     isDuplicate: (error) => (error as { code?: unknown }).code === "23505",

@@ -40,6 +40,12 @@ export class ConsumerProcess {
     return this.#told.flatMap((told) => (told.is === "log" ? [told.message] : []));
   }
 
+  /** For the error of a test. */
+  get lastWords(): string {
+    const ended = this.#hasEnded ? `the consumer has ended (${this.#child.exitCode ?? this.#child.signalCode}): ${this.#errors}; ` : "";
+    return `${ended}the last that it has told: ${JSON.stringify(this.#told.slice(-30))}`;
+  }
+
   ready(): Promise<void> {
     return this.until(() => this.#told.some(({ is }) => is === "ready"));
   }
@@ -51,7 +57,7 @@ export class ConsumerProcess {
   /** Waits for something that it tells. */
   async until(isTrue: () => boolean): Promise<void> {
     await this.#changed.until(() => isTrue() || this.#hasEnded).catch((error: unknown) => {
-      throw new Error(`${isTrue.toString()}; the last that the consumer has told: ${JSON.stringify(this.#told.slice(-12))}`, { cause: error });
+      throw new Error(`${isTrue.toString()}; ${this.lastWords}`, { cause: error });
     });
     if (!isTrue()) throw new Error(`the consumer has ended: ${this.#errors}`);
   }

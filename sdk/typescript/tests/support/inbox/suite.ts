@@ -43,10 +43,11 @@ export async function stageOf(t: TestContext, place: Place, config = NO_GRACE): 
 }
 
 /** Waits until a group has settled all of a topic. */
-export function settled(hub: Hub, topic: string): Promise<void> {
-  return poll(`${GROUP} has settled ${topic}`, async () => {
-    const { lag } = (await hub.get(`lag?topic=${topic}&group=${GROUP}`)) as { lag?: number };
-    return lag === 0;
+export async function settled(hub: Hub, topic: string): Promise<void> {
+  const group = `topic=${topic}&group=${GROUP}`;
+  const isSettled = async (): Promise<boolean> => ((await hub.get(`lag?${group}`)) as { lag?: number }).lag === 0;
+  await poll(`${GROUP} has settled ${topic}`, isSettled).catch(async (error: unknown) => {
+    throw new Error(`${String(error)}; ${JSON.stringify(await hub.get(`groups/detail?${group}`))}`, { cause: error });
   });
 }
 
@@ -185,7 +186,7 @@ export function chain(name: string, skip: string | false, place: (t: TestContext
     const kills: string[] = [];
     let total = 0;
     const began = Date.now();
-    for (let round = 0; round < ROUNDS; round++) {
+    const runRound = async (): Promise<void> => {
       const rows = Array.from({ length: EVENTS_PER_ROUND }, (_, at) => ({ id: crypto.randomUUID(), topic: "chain.in", key: `key-${at % 7}`, payload: { n: total + at } }));
       const before = total;
       total += rows.length;
@@ -202,9 +203,15 @@ export function chain(name: string, skip: string | false, place: (t: TestContext
         await victims[victim]?.();
       }
       await writing;
-      await poll(`the ${total} effects of round ${round + 1}`, async () => (await sizeOf(base)) >= total);
-      await poll(`the ${total} events of round ${round + 1}`, async () => (await hub.log("chain.out")).length >= total);
+      await poll(`the ${total} effects`, async () => (await sizeOf(base)) >= total);
+      await poll(`the ${total} events`, async () => (await hub.log("chain.out")).length >= total);
       await settled(hub, "chain.in");
+    };
+    for (let round = 1; round <= ROUNDS; round++) {
+      await runRound().catch(async (error: unknown) => {
+        const state = await Promise.all([hub.get("outbox"), hub.get(`groups/detail?topic=chain.in&group=${GROUP}`), sizeOf(base)]).catch(String);
+        throw new Error(`round ${round}, with kills of ${kills.slice(-4).join(", ")}: ${String(error)}; ${JSON.stringify(state)}; ${worker.lastWords}`, { cause: error });
+      });
     }
     const source = await hub.log("chain.in");
     const effects = await base.effects();
