@@ -133,7 +133,7 @@ function synchronous<Tx, Event extends EventRecord, Topics extends object, Prepa
 /** The last of those that work with a store, by store. */
 const lastTurns = new WeakMap<InboxStore, Promise<unknown>>();
 
-/** One after the other: all of them would block the program while somebody else has the lock. */
+/** Runs pieces of work one after the other: each of them would block the program while another process has the lock. */
 async function inTurn<T>(store: InboxStore, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   const before = lastTurns.get(store) ?? Promise.resolve();
   const waited = untilAborted(before, signal);
@@ -151,7 +151,7 @@ function ask<T>(store: AnyStore, hold: Hold, signal: AbortSignal, question: () =
   return store.onceSync === undefined ? answered() : inTurn(store, signal, answered);
 }
 
-/** Before the handler has run, an error is not the event's: who else writes is waited for, and all else is an outage. */
+/** An error before the handler has run is not the event's: another writer is waited for, and everything else is an outage. */
 function faultIn({ faultOf }: Pick<TransactionalInbox<unknown>, "faultOf">, error: unknown, hasRun: boolean): Fault | undefined {
   if (error instanceof Retry) return undefined;
   const fault = faultOf(error);
@@ -166,12 +166,12 @@ function throwRetry(result: unknown): void {
 
 function refuseAsync(result: unknown): unknown {
   if (typeof result !== "object" || result === null || !("then" in result) || typeof result.then !== "function") return result;
-  // What becomes of it matters no more.
+  // The promise may be rejected later, when nothing handles that.
   void Promise.resolve(result).catch(() => undefined);
   throw new TypeError("commit has returned a promise: the transaction would end before it does. Await what takes time in prepare");
 }
 
-/** The copies that are being handled in this process, by store. */
+/** The ends of the copies that this process is handling, by store and mark. */
 const running = new WeakMap<InboxStore, Map<string, Promise<unknown>>>();
 
 /** A handler for one copy of an event at a time. */

@@ -8,7 +8,7 @@ import type { StoreFault } from "./store.ts";
 /** The first wait before another try, and the longest one. */
 const FIRST_WAIT_MS = 20;
 const LONGEST_WAIT_MS = 1_000;
-/** For so long a handler that loses against other transactions is run again; then it has failed. MongoDB's drivers take the same time. */
+/** How long a handler is run again after conflicts with other transactions, before it counts as failed. The same as in the drivers of MongoDB. */
 const CONFLICTS_MS = 120_000;
 /** When events come again that were given back in an outage. */
 const RETURN_DELAY_MS = 10_000;
@@ -18,7 +18,7 @@ const LONGEST_LOOK_MS = 10_000;
 
 export type Log = (level: LogLevel, message: string, fields: Readonly<Record<string, unknown>>) => void;
 
-/** `busy`: a copy of the event is being handled elsewhere, or somebody else writes; waited for without a limit. */
+/** `busy`: another process handles a copy of the event, or writes to the database. The wait for it has no limit. */
 export type Fault = StoreFault | "busy";
 
 export interface HoldOptions {
@@ -36,7 +36,7 @@ export class Outage {
     this.#options = options;
   }
 
-  /** Whether it has lasted for so long that events are given back. */
+  /** Notes a failure of the store. Returns whether the outage has lasted long enough for events to be given back. */
   begin(error: unknown): boolean {
     const { consumer, holdMs, log } = this.#options;
     if (this.#since === undefined) {
@@ -111,10 +111,10 @@ export class Hold {
   #look(): void {
     const { ack_deadline_ms: time } = this.#ctx;
     this.#timer = setTimeout(() => {
-      // A client that extends by itself is earlier than this.
+      // A subscription with autoExtend has extended the lease before.
       if (!this.#isExtending && this.#ctx.deadline - Date.now() <= time / 2) {
         this.#isExtending = true;
-        // One that cannot be extended is lost, of which the signal tells.
+        // A lease that cannot be extended is lost; then the signal is aborted.
         void this.#ctx.extend(time).catch(() => undefined).then(() => (this.#isExtending = false));
       }
       this.#look();

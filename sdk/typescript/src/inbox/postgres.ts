@@ -110,7 +110,7 @@ export function postgresInbox<Pool extends PostgresPool>(
         }
         return true;
       } catch (error) {
-        // Gone without a query in the way: one that waits for a lock would answer after it.
+        // A connection whose query waits for a lock is closed: it would take the ROLLBACK only after that.
         state.lost = state.isWaiting && signal.aborted ? error : await rollback(client);
         if (state.lost !== undefined && !(error instanceof Retry) && !signal.aborted) throw new ConnectionLost(state.lost);
         throw error;
@@ -137,7 +137,7 @@ const ignore = (): void => undefined;
 /** A client of the pool. One that comes after the signal goes back. */
 function connected(pool: PostgresPool, signal: AbortSignal): Promise<PostgresInboxClient> {
   const connecting = new Promise<PostgresInboxClient>((resolve, reject) => {
-    // Not by a promise: the connection may be lost before what awaits it goes on, while nobody listens.
+    // With a callback: a connection that is lost before the continuation of a promise runs would emit its error without a listener.
     pool.connect((error, client) => {
       if (client === undefined) return reject(error ?? new Error("the pool has no client"));
       client.on("error", ignore);

@@ -26,7 +26,7 @@ killsAtEachStep("SQLite", false, placeFor("sqlite"));
 killsAtEachStep("SQLite as in Node", false, placeFor("node-sqlite"));
 twoCopies("SQLite", false, placeFor("sqlite"));
 outage("SQLite", false, placeFor("node-sqlite"), ({ url }) => {
-  // Another writer, who takes longer than the leases.
+  // Another writer holds the lock for longer than the leases last.
   const database = new DatabaseSync(url.replace(/^sqlite:/, ""));
   database.exec("BEGIN IMMEDIATE");
   return Promise.resolve(() => {
@@ -45,7 +45,7 @@ const drivers: [name: string, open: () => SqliteDatabase][] = [
 ];
 
 for (const [name, open] of drivers) {
-  test(`SQLite ${name}: a transaction that fails leaves no mark, and one that somebody else has open is waited for`, async () => {
+  test(`SQLite ${name}: a transaction that fails leaves no mark, and one that is open on the same connection is waited for`, async () => {
     const database = open();
     const inbox = sqliteInbox(database, { table: "handled" });
     inbox.init();
