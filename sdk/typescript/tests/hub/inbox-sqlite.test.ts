@@ -11,8 +11,9 @@ import { exactlyOnceTx } from "../../src/inbox/index.ts";
 import { type SqliteDatabase, sqliteInbox } from "../../src/inbox/sqlite.ts";
 import { sqliteOutbox } from "../../src/outbox/sqlite.ts";
 import { delivery, quiet } from "../inbox/stage.ts";
+import { poll } from "../support/condition.ts";
 import type { BaseKind } from "../support/inbox/bases.ts";
-import { chain, killsAtEachStep, outage, type Place, purging, twoCopies } from "../support/inbox/suite.ts";
+import { chain, killsAtEachStep, outage, type Place, purging, settled, stageOf, twoCopies } from "../support/inbox/suite.ts";
 
 const placeFor =
   (kind: BaseKind) =>
@@ -38,6 +39,27 @@ outage("SQLite", false, placeFor("node-sqlite"), ({ url }) => {
 chain("SQLite", false, placeFor("sqlite"));
 chain("SQLite as in Node", false, placeFor("node-sqlite"));
 purging("SQLite", false, placeFor("node-sqlite"));
+
+test("SQLite: a replayed dead letter of an event that was handled after all has no second effect", async (t) => {
+  const { base, hub, client, consumer } = await stageOf(t, await placeFor("sqlite")(t));
+  // The lease ends before the commit, and a failure is one too many.
+  const worker = consumer("orders", { stop: "commit", ackTimeoutMs: 500, autoExtend: false, maxAttempts: 1 });
+  await worker.ready();
+  const { id } = await client.publish("orders", 1);
+  await worker.stoppedAt("commit");
+  const request = (path: string, body: object): Promise<{ replayed?: number }> =>
+    fetch(new URL(path, hub.http), { method: "POST", headers: { authorization: `Bearer ${hub.token()}` }, body: JSON.stringify(body) }).then(
+      (response) => response.json() as Promise<{ replayed?: number }>,
+    );
+  await poll("the dead letter is replayed", async () => (await request("dlq/replay", { topic: "orders" })).replayed === 1);
+  worker.go();
+  await worker.until(() => worker.ids("done").length >= 2);
+  await settled(hub, "orders");
+  const replay = (await hub.log("orders"))[1];
+  assert.ok(replay && worker.ids("done").includes(replay.id) && replay.id !== id);
+  assert.deepEqual([...(await base.effects())], [[id, 1]]);
+  assert.deepEqual(worker.ids("run"), [id]);
+});
 
 const drivers: [name: string, open: () => SqliteDatabase][] = [
   ["as better-sqlite3", () => new BetterSqlite(":memory:")],
