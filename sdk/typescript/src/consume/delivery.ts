@@ -8,6 +8,11 @@ import type { Context, Delivery } from "./types.ts";
 /** The namespace of the ids that handlers' publishes get. */
 const DERIVED = "6c1f0a52-7d3e-5b9a-8f46-2e0d9c7b1a35";
 
+/** The id of the event that a handler publishes as its `n`th one, from 0. */
+export function followingId(group: string, { topic, id }: EventRecord, n: number): string {
+  return uuid5(DERIVED, JSON.stringify([group, topic, id, n]));
+}
+
 /** What a context asks its subscription. */
 export interface Holder {
   readonly topic: string;
@@ -71,8 +76,8 @@ class HandlerContext implements Context {
 
   publish(topic: string, payload: unknown, options: PublishOptions = {}): Promise<Receipt> {
     const { event } = this.#lease;
-    const name = JSON.stringify([this.#holder.group, event.topic, event.id, this.#lease.published++]);
-    return this.#holder.publish(topic, payload, { id: uuid5(DERIVED, name), caused_by: [event.id], ...options });
+    const id = followingId(this.#holder.group, event, this.#lease.published++);
+    return this.#holder.publish(topic, payload, { id, caused_by: [event.id], ...options });
   }
 
   settle(outcome: Outcome): Promise<boolean> {

@@ -7,6 +7,7 @@
 import { HubError } from "../errors.ts";
 import { bsonOf } from "./bson.ts";
 import { type OutboxRow, type RowLimits, checkedRow } from "./row.ts";
+import { uuidOf } from "./uuid.ts";
 
 export { type OutboxRow } from "./row.ts";
 
@@ -83,16 +84,4 @@ export function mongoOutbox<Session extends MongoSession>(
       return id;
     },
   };
-}
-
-const UUID_SUBTYPE = 4;
-
-type BinaryClass = new (bytes: Uint8Array, subtype: number) => unknown;
-
-/** The id as a binary value of the caller's driver. Its class is that of the session's own id; without one the text does as well. */
-function uuidOf(session: MongoSession, id: string): unknown {
-  const own: unknown = session.id?.id;
-  if (typeof own !== "object" || own === null || !("_bsontype" in own) || own._bsontype !== "Binary") return id;
-  const bytes = Uint8Array.from(id.replaceAll("-", "").match(/../g) ?? [], (pair) => parseInt(pair, 16));
-  return new (own.constructor as BinaryClass)(bytes, UUID_SUBTYPE);
 }

@@ -5,6 +5,7 @@
  */
 
 import { type OutboxRow, type RowLimits, checkedRow, wrong } from "./row.ts";
+import { quotedTable } from "./table.ts";
 
 export { type OutboxRow } from "./row.ts";
 
@@ -29,15 +30,9 @@ export interface PostgresOutbox {
   add(client: PostgresClient, row: OutboxRow): Promise<string>;
 }
 
-const TABLE = /^(?:[A-Za-z_][A-Za-z0-9_]{0,39}\.)?[A-Za-z_][A-Za-z0-9_]{0,39}$/;
-
 /** An outbox whose rows a drainer publishes: an `[[outbox]]` of a hub, or `event-hub outbox drain`. `event-hub outbox init` makes the table. */
 export function postgresOutbox({ table = "outbox", ...limits }: PostgresOutboxOptions = {}): PostgresOutbox {
-  if (!TABLE.test(table)) {
-    throw wrong(`the table is ${JSON.stringify(table)}; it must be letters, digits and underscores, at most 40, perhaps behind a schema and a dot`);
-  }
-  const quoted = table.split(".").map((part) => `"${part}"`).join(".");
-  const insert = `INSERT INTO ${quoted} (id, topic, key, ord, payload, headers) VALUES ($1, $2, $3, $4, $5, $6)`;
+  const insert = `INSERT INTO ${quotedTable(table)} (id, topic, key, ord, payload, headers) VALUES ($1, $2, $3, $4, $5, $6)`;
   return {
     async add(client, row) {
       refuseOutsideOfTransaction(client);

@@ -8,7 +8,7 @@
 import { readFileSync } from "node:fs";
 import { HOME } from "../../tools/declarations.mjs";
 
-export const PAGES = ["README.md", "docs/sdk-typescript.md", "sdk/typescript/README.md"];
+export const PAGES = ["README.md", "docs/sdk-typescript.md", "docs/exactly-once.md", "sdk/typescript/README.md"];
 
 export interface Block {
   readonly page: string;

@@ -149,3 +149,24 @@ test("the package has its licences and its types, and no sources or tests", asyn
   assert.match(version, /^\d+\.\d+\.\d+$/);
   assert.deepEqual(Object.keys(dependencies), ["ws"]);
 });
+
+test("inboxes and outboxes need no driver to be imported, and share the classes of the client", async () => {
+  const names = ["inbox", "inbox/mongodb", "inbox/postgres", "inbox/sqlite", "outbox/mongodb", "outbox/postgres", "outbox/sqlite"];
+  const body = `
+    const { Return } = client;
+    const { exactlyOnceTx, memoryInbox } = entries[0];
+    const store = { ...memoryInbox(), once: async (mark, run) => { await run({}); return true; }, faultOf: () => "unavailable" };
+    const handler = exactlyOnceTx(store, () => new Return({ delayMs: 7 }), { consumer: "c" });
+    const ctx = { signal: new AbortController().signal, deadline: Infinity, ack_deadline_ms: 1000, group: "g", publish() {} };
+    handler({ topic: "t", id: "i", seq: 1 }, ctx).catch((error) => console.log(error instanceof Return, error.delayMs, entries.length));
+  `;
+  const esm = await packed.project("inbox-esm", {
+    "package.json": '{"type":"module"}',
+    "main.js": `import * as client from "event-hub-client"; const entries = await Promise.all(${JSON.stringify(names)}.map((name) => import("event-hub-client/" + name)));${body}`,
+  });
+  const cjs = await packed.project("inbox-cjs", {
+    "package.json": "{}",
+    "main.js": `const client = require("event-hub-client"); const entries = ${JSON.stringify(names)}.map((name) => require("event-hub-client/" + name));${body}`,
+  });
+  for (const directory of [esm, cjs]) assert.equal(await execute("node", ["main.js"], directory), "true 7 7\n");
+});

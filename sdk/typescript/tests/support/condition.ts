@@ -25,3 +25,12 @@ export class Condition {
     });
   }
 }
+
+/** Asks again and again until something is true: for what tells nobody that it has changed. */
+export async function poll(what: string, isTrue: () => Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + CONDITION_TIMEOUT_MS;
+  while (!(await isTrue())) {
+    if (Date.now() > deadline) throw new Error(`not true within ${CONDITION_TIMEOUT_MS} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}

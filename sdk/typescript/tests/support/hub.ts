@@ -155,6 +155,11 @@ export class Hub {
     for (const proxy of this.#proxies) proxy.target = port;
   }
 
+  /** The address of the HTTP API, another one after each start. */
+  get http(): string {
+    return this.#http;
+  }
+
   /** A token, made here: for `ttl` seconds. */
   token(claims: { sub?: string; scopes?: string[]; ttl?: number } = {}): string {
     const { sub = "test", scopes = ["publish:**", "subscribe:**", "admin:**"], ttl = 3600 } = claims;
