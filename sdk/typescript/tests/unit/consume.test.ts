@@ -657,3 +657,40 @@ test("a subscription knows what the one of its name before it has handled", asyn
   assert.equal(socket.received.filter(({ op }) => op === "ACK").length, 2);
   await hub.close();
 });
+
+test("a subscription on the next connection knows what the one before it has handled, though a killed hub counts attempts anew", async () => {
+  let handled = 0;
+  const { hub, socket, subscription, server, platform } = await consuming(() => void handled++);
+  confirm(socket);
+  deliver(socket, 1);
+  await settle();
+  await subscription.unsubscribe();
+  socket.cut();
+  const again = hub.subscribe("orders", "g", () => void handled++);
+  await platform.pass(1_000);
+  const next = await server.accept();
+  confirm(next);
+  next.ok(await next.next("SUBSCRIBE"));
+  await again;
+  deliver(next, 1);
+  await settle();
+  assert.equal(handled, 1);
+  assert.equal(next.received.filter(({ op }) => op === "ACK").length, 1);
+  await hub.close();
+});
+
+test("a group that is deleted and made again gets its events again", async () => {
+  let handled = 0;
+  const { hub, socket, subscription } = await consuming(() => void handled++);
+  confirm(socket);
+  deliver(socket, 1);
+  await settle();
+  await subscription.unsubscribe();
+  const again = hub.subscribe("orders", "g", () => void handled++);
+  socket.ok(await socket.next("SUBSCRIBE"));
+  await again;
+  deliver(socket, 1);
+  await settle();
+  assert.equal(handled, 2);
+  await hub.close();
+});
