@@ -229,7 +229,7 @@ class Consumer {
 
   join(spec: GroupSpec): void {
     if (spec.isLoop) {
-      this.#work.push(this.#loop(spec));
+      this.#work.push(this.#loop(spec).catch((error: unknown) => this.#failed(error)));
       return;
     }
     const options = { from: "earliest", ordering: spec.isKeyed ? "key" : "none", concurrency: 12, maxInFlight: 60 } as const;
@@ -240,11 +240,14 @@ class Consumer {
     });
     const kept = joined.then(
       (subscription) => this.#subscriptions.set(spec.group, subscription),
-      (error: unknown) => {
-        if (this.closedAt === undefined && !this.isEnding) this.account.wrong.push(`client ${this.number} cannot subscribe: ${String(error)}`);
-      },
+      (error: unknown) => this.#failed(error),
     );
     this.#work.push(kept);
+  }
+
+  #failed(error: unknown): void {
+    // The client was closed meanwhile.
+    if (!this.isEnding) this.account.wrong.push(`client ${this.number} cannot subscribe: ${String(error)}`);
   }
 
   async #loop(spec: GroupSpec): Promise<void> {
