@@ -412,6 +412,18 @@ async function trouble(hub: Hub, account: Account, random: Random, consumers: Co
   await Promise.all(outages);
 }
 
+/** The groups of which the hub does not have everything as settled. */
+async function unsettled(hub: Hub): Promise<object[]> {
+  const open: object[] = [];
+  for (const { group, covers } of GROUPS) {
+    for (const topic of covers) {
+      const detail = (await hub.get(`groups/detail?topic=${topic}&group=${group}`)) as { lag: number; inflight: number; parked: number };
+      if (detail.lag + detail.inflight + detail.parked > 0) open.push(detail);
+    }
+  }
+  return open;
+}
+
 async function stress(t: TestContext, seed: number, seconds: number): Promise<void> {
   const hub = await Hub.start(t);
   const random = new Random(seed);
@@ -444,6 +456,11 @@ async function stress(t: TestContext, seed: number, seconds: number): Promise<vo
     stalled = Math.max(stalled, performance.now() - account.changed);
   }
   const settled = Math.round(performance.now() - calm);
+  // What a client had handled whose acks were lost comes once more.
+  let open = await unsettled(hub);
+  for (const until = performance.now() + settings.stuckMs; open.length > 0 && account.open === 0 && performance.now() < until; open = await unsettled(hub)) {
+    await sleep(100);
+  }
   say("everything is handled, or stuck");
 
   const missing: string[] = [];
@@ -459,11 +476,10 @@ async function stress(t: TestContext, seed: number, seconds: number): Promise<vo
       const { groups } = (await hub.get(`event?topic=${topic}&id=${id}`)) as { groups: { group: string }[] };
       t.diagnostic(`${name} ${JSON.stringify(groups?.filter((other) => other.group === group))}`);
     }
-    for (const { group, covers } of GROUPS) {
-      for (const topic of covers) t.diagnostic(JSON.stringify(await hub.get(`groups/detail?topic=${topic}&group=${group}`)));
-    }
     for (const consumer of consumers) t.diagnostic(JSON.stringify(consumer.report));
   }
+
+  for (const detail of open) t.diagnostic(JSON.stringify(detail));
 
   const doubled: string[] = [];
   const excused = new Map<string, number>();
@@ -504,13 +520,6 @@ async function stress(t: TestContext, seed: number, seconds: number): Promise<vo
   if (missing.length === 0 && (derived.length !== expected.length || new Set(derived).size !== expected.length)) {
     wrongInLog.push(`${expected.length} derived events expected, ${derived.length} found, ${new Set(derived).size} different`);
   }
-  const open: unknown[] = [];
-  for (const { group, covers } of GROUPS) {
-    for (const topic of covers) {
-      const detail = (await hub.get(`groups/detail?topic=${topic}&group=${group}`)) as { lag: number; inflight: number; parked: number };
-      if (detail.lag + detail.inflight + detail.parked > 0) open.push(detail);
-    }
-  }
   const notes = new Map<string, number>();
   for (const consumer of all) for (const [note, count] of consumer.notes) notes.set(note, (notes.get(note) ?? 0) + count);
 
@@ -528,7 +537,7 @@ async function stress(t: TestContext, seed: number, seconds: number): Promise<vo
   assert.deepEqual(few(wrongInLog), []);
   assert.deepEqual(few(missing), [], `${missing.length} events were not handled`);
   assert.deepEqual(few(doubled), [], `${doubled.length} events were handled twice`);
-  assert.deepEqual(open, [], "the hub has everything as settled");
+  assert.deepEqual(open.length, 0, "the hub has everything as settled");
 }
 
 test(`random trouble loses nothing, doubles nothing that it need not, and keeps the order (seed ${SEED}, ${SECONDS} s)`, (t) => stress(t, SEED, SECONDS));
