@@ -164,9 +164,22 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     // It has come back: what was said of it has arrived.
     lease.onSettled?.(true);
     lease.onSettled = undefined;
-    if (!isStopping) runner.add(lease);
-    else if (link.has("return")) settle(lease, { op: "RETURN" });
-    else held.delete(lease);
+    if (!giveBack(lease)) runner.add(lease);
+  }
+
+  /** What will not be started soon goes to others, without a failure. Returns whether it does. */
+  function giveBack(lease: Lease): boolean {
+    if ((!isStopping && !isPaused) || lease.stage !== "queued") return false;
+    if (isLive && link.has("return")) {
+      settle(lease, { op: "RETURN" });
+    } else if (isStopping || !isLive) {
+      // It goes back with the UNSUBSCRIBE, or because the next SUBSCRIBE does not name it.
+      lease.stage = "settling";
+      held.delete(lease);
+    } else {
+      return false;
+    }
+    return true;
   }
 
   /** Ids are unique in their topic, and a pattern covers several. */
@@ -201,11 +214,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     isStopping = true;
     signal?.removeEventListener("abort", onAbort);
     spec.stopping?.();
-    for (const lease of held.leases.values()) {
-      if (lease.stage !== "queued") continue;
-      if (isLive && link.has("return")) settle(lease, { op: "RETURN" });
-      else held.delete(lease);
-    }
+    for (const lease of held.leases.values()) giveBack(lease);
     // A handler may wait for this; and without a connection the hub cannot be told.
     const isOver = new Promise<void>((resolve) => {
       leave = resolve;
@@ -268,6 +277,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     pause() {
       isPaused = true;
       registry.update(subscription);
+      for (const lease of held.leases.values()) giveBack(lease);
     },
     resume() {
       isPaused = false;
