@@ -331,6 +331,10 @@ class Consumer {
     return `${what} ${spec.group}`;
   }
 
+  pause(): void {
+    for (const subscription of this.#subscriptions.values()) subscription.pause();
+  }
+
   resume(): void {
     for (const subscription of this.#subscriptions.values()) subscription.resume();
   }
@@ -448,10 +452,11 @@ async function stress(t: TestContext, seed: number, seconds: number): Promise<vo
   isOver = true;
   await Promise.all(published);
   say("the trouble is over");
+  // A member that stays paused keeps nothing from the others.
+  for (const consumer of consumers.slice(1)) consumer.pause();
   const calm = (account.changed = performance.now());
   let stalled = 0;
   while (account.open > 0 && performance.now() - account.changed < settings.stuckMs) {
-    // A member that stays paused keeps nothing from the others.
     consumers[0]?.resume();
     await sleep(50);
     stalled = Math.max(stalled, performance.now() - account.changed);
