@@ -75,6 +75,9 @@ class Settings {
   readonly backlog: number;
   /** The longest pause between two events of the trouble. */
   readonly calmMs: number;
+  readonly tokenSeconds: number;
+  /** Events per second of a connection. */
+  readonly rate: number;
   /** As long as a lease can last that nobody works on any more, and some time for the machine. */
   readonly stuckMs: number;
 
@@ -84,6 +87,8 @@ class Settings {
     this.maxInFlight = this.concurrency * random.pick([1, 4, 20]);
     this.backlog = Math.min(random.pick([500, 3_000, 20_000]), this.concurrency * 1_000);
     this.calmMs = random.pick([100, 400, 1_000]);
+    this.tokenSeconds = random.pick([3600, 3600, 3]);
+    this.rate = random.pick([1_000_000, 1_000_000, 500]);
     this.stuckMs = this.ackTimeoutMs + RECONNECT_GRACE_MS + 10_000;
   }
 }
@@ -202,7 +207,7 @@ class Consumer {
   ) {
     this.#hub = new PromClient({
       urls: [address.url],
-      token: hub.token(),
+      token: () => hub.token({ ttl: account.settings.tokenSeconds }),
       backoff: { first: 50, longest: 1_000 },
       on: {
         state: ({ is }) => {
@@ -429,9 +434,9 @@ async function unsettled(hub: Hub): Promise<object[]> {
 }
 
 async function stress(t: TestContext, seed: number, seconds: number): Promise<void> {
-  const hub = await Hub.start(t);
   const random = new Random(seed);
   const settings = new Settings(random);
+  const hub = await Hub.start(t, `[limits]\nconnection_rate = ${settings.rate}\n`);
   const account = new Account(settings);
   const trace: string[] = [];
   const started = performance.now();
@@ -444,7 +449,7 @@ async function stress(t: TestContext, seed: number, seconds: number): Promise<vo
     return consumer;
   };
   const publishing = await hub.address();
-  await using publisher = new PromClient({ urls: [publishing.url], token: hub.token(), backoff: { first: 50, longest: 1_000 }, on: { log: () => undefined } });
+  await using publisher = new PromClient({ urls: [publishing.url], token: () => hub.token({ ttl: settings.tokenSeconds }), backoff: { first: 50, longest: 1_000 }, on: { log: () => undefined } });
   const consumers = [await begin(), await begin(), await begin()];
   let isOver = false;
   const published = ["x", "y"].map((keys) => publish(publisher, account, new Random(random.below(2 ** 31)), () => isOver, keys));
