@@ -241,7 +241,9 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     isEnded = isStopping = true;
     isLive = false;
     signal?.removeEventListener("abort", onAbort);
-    recentsOf(registry).set(key, recent);
+    // After an error the group may be made again, and then all its events are wanted.
+    if (error === undefined) recentsOf(registry).set(key, recent);
+    else recentsOf(registry).delete(key);
     registry.remove(subscription);
     const why = error ?? new HubError("closed", "the subscription is over");
     for (const lease of held.leases.values()) {

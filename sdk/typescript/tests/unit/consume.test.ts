@@ -746,17 +746,27 @@ test("a subscription on the next connection knows what the one before it has han
 });
 
 test("a group that is deleted and made again gets its events again", async () => {
-  let handled = 0;
-  const { hub, socket, subscription } = await consuming(() => void handled++);
-  confirm(socket);
-  deliver(socket, 1);
-  await settle();
-  await subscription.unsubscribe();
-  const again = hub.subscribe("orders", "g", () => void handled++);
-  socket.ok(await socket.next("SUBSCRIBE"));
-  await again;
-  deliver(socket, 1);
-  await settle();
-  assert.equal(handled, 2);
-  await hub.close();
+  for (const isSubscribed of [true, false]) {
+    let handled = 0;
+    const { hub, socket, subscription, server, platform } = await consuming(() => void handled++);
+    confirm(socket);
+    deliver(socket, 1);
+    await settle();
+    if (isSubscribed) {
+      socket.say({ op: "ERR", code: "not_subscribed", msg: "the subscription has ended", topic: "orders", group: "g" });
+      assert.equal((await subscription.closed)?.code, "not_subscribed");
+      socket.cut();
+    } else {
+      await subscription.unsubscribe();
+    }
+    const again = hub.subscribe("orders", "g", () => void handled++);
+    await platform.pass(1_000);
+    const next = isSubscribed ? await server.accept() : socket;
+    next.ok(await next.next("SUBSCRIBE"));
+    await again;
+    deliver(next, 1);
+    await settle();
+    assert.equal(handled, 2);
+    await hub.close({ timeoutMs: 0 });
+  }
 });
