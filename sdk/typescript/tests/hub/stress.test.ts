@@ -11,7 +11,7 @@ import { type Context, PromClient, Retry, Return, type Subscription } from "../.
 import type { EventRecord } from "../../src/types.ts";
 import { type Address, Hub } from "../support/hub.ts";
 
-const SEED = Number(process.env["EVENT_HUB_SDK_STRESS_SEED"] ?? 1);
+const SEED = Number(process.env["EVENT_HUB_SDK_STRESS_SEED"] ?? 401);
 const SECONDS = Number(process.env["EVENT_HUB_SDK_STRESS_SECONDS"] ?? 12);
 
 /** The hub's `limits.reconnect_grace`. */
