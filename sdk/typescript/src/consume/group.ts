@@ -11,7 +11,7 @@ import { createHeld } from "./held.ts";
 import { epochOf, type Lease, lose } from "./lease.ts";
 import { createLife } from "./life.ts";
 import { ACK, type Outcome } from "./settlement.ts";
-import { createRecent, recentsOf, REMEMBERED_AT_MOST } from "./recent.ts";
+import { createRecent, recentsOf } from "./recent.ts";
 import type { Registry, Subscriber } from "./registry.ts";
 import { createRunner } from "./runner.ts";
 import { createSettler } from "./settler.ts";
@@ -72,9 +72,6 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   const recent = recentsOf(registry).get(key) ?? createRecent(clock);
   /** The hub has accepted the subscription on this connection. */
   let isLive = false;
-  /** When it was subscribed anew, if it was. */
-  let resumedAt = -Infinity;
-  let wasLive = false;
   let isPaused = false;
   let isStopping = false;
   /** Nothing runs and everything is confirmed: only the UNSUBSCRIBE is left. */
@@ -131,14 +128,14 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
 
   function receive(event: EventRecord, ctx: DeliveryContext): void {
     const now = clock.now();
-    const before = held.leases.get(event.id);
-    const isSame = before !== undefined && before.event.topic === event.topic;
-    if (isSame && before.stage !== "settling") {
-      before.ctx = ctx;
-      before.deadline = now + ctx.ack_deadline_ms;
-      before.isOrphan = false;
-      before.isAdopted = false;
-      before.lost = undefined;
+    const earlier = held.leases.get(event.id);
+    const isSame = earlier !== undefined && earlier.event.topic === event.topic;
+    if (isSame && earlier.stage !== "settling") {
+      earlier.ctx = ctx;
+      earlier.deadline = now + ctx.ack_deadline_ms;
+      earlier.isOrphan = false;
+      earlier.isAdopted = false;
+      earlier.lost = undefined;
       return;
     }
     const lease: Lease = {
@@ -157,19 +154,32 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       published: 0,
     };
     if (isSame) {
-      lease.onSettled = before.onSettled;
-      before.onSettled = undefined;
+      lease.onSettled = earlier.onSettled;
+      earlier.onSettled = undefined;
     }
     held.add(lease);
-    // Over one connection an event comes again under a higher attempt only. A hub that was restarted counts anew.
-    const mayBeOld = ctx.attempt > 1 || now - resumedAt < REMEMBERED_AT_MOST;
-    if (mayBeOld && recent.has(recentKey(event), epochOf(ctx))) return settle(lease, ACK);
+    // Over one connection an event comes again under a higher attempt only, unless the group was deleted. A hub that was restarted counts anew.
+    const before = ctx.attempt > 1 ? Infinity : link.state.began;
+    if (recent.has(recentKey(event), epochOf(ctx), before)) return settle(lease, ACK);
     // It has come back: what was said of it has arrived.
     lease.onSettled?.(true);
     lease.onSettled = undefined;
-    if (!isStopping) runner.add(lease);
-    else if (link.has("return")) settle(lease, { op: "RETURN" });
-    else held.delete(lease);
+    if (!giveBack(lease)) runner.add(lease);
+  }
+
+  /** What will not be started soon goes to others, without a failure. Returns whether it does. */
+  function giveBack(lease: Lease): boolean {
+    if ((!isStopping && !isPaused) || lease.stage !== "queued") return false;
+    if (isLive && link.has("return")) {
+      settle(lease, { op: "RETURN" });
+    } else if (isStopping || !isLive) {
+      // It goes back with the UNSUBSCRIBE, or because the next SUBSCRIBE does not name it.
+      lease.stage = "settling";
+      held.delete(lease);
+    } else {
+      return false;
+    }
+    return true;
   }
 
   /** Ids are unique in their topic, and a pattern covers several. */
@@ -180,7 +190,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
   function settle(lease: Lease, outcome: Outcome): void {
     lease.stage = "settling";
     lease.outcome = outcome;
-    if (outcome.op === "ACK") recent.add(recentKey(lease.event), epochOf(lease.ctx));
+    if (outcome.op === "ACK") recent.add(recentKey(lease.event), epochOf(lease.ctx), lease.since);
     settler.add(lease);
   }
 
@@ -204,11 +214,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     isStopping = true;
     signal?.removeEventListener("abort", onAbort);
     spec.stopping?.();
-    for (const lease of held.leases.values()) {
-      if (lease.stage !== "queued") continue;
-      if (isLive && link.has("return")) settle(lease, { op: "RETURN" });
-      else held.delete(lease);
-    }
+    for (const lease of held.leases.values()) giveBack(lease);
     // A handler may wait for this; and without a connection the hub cannot be told.
     const isOver = new Promise<void>((resolve) => {
       leave = resolve;
@@ -235,7 +241,9 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     isEnded = isStopping = true;
     isLive = false;
     signal?.removeEventListener("abort", onAbort);
-    recentsOf(registry).set(key, recent);
+    // After an error the group may be made again, and then all its events are wanted.
+    if (error === undefined) recentsOf(registry).set(key, recent);
+    else recentsOf(registry).delete(key);
     registry.remove(subscription);
     const why = error ?? new HubError("closed", "the subscription is over");
     for (const lease of held.leases.values()) {
@@ -271,6 +279,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
     pause() {
       isPaused = true;
       registry.update(subscription);
+      for (const lease of held.leases.values()) giveBack(lease);
     },
     resume() {
       isPaused = false;
@@ -326,8 +335,7 @@ export function createGroup(parts: GroupParts, spec: GroupSpec): GroupSubscripti
       return fieldsOf({ op: "SUBSCRIBE", ...name, opts: wire });
     },
     subscribed(answer: Answer) {
-      if (wasLive) resumedAt = clock.now();
-      isLive = wasLive = true;
+      isLive = true;
       held.adopt(answer.held ?? []);
       settler.restart([...held.leases.values()].filter((lease) => lease.stage === "settling"));
       settler.flush();

@@ -4,38 +4,43 @@ import type { Clock } from "../clock.ts";
 const KEEP = 60_000;
 const MOST = 65_536;
 
-/** Nothing is remembered for longer. */
-export const REMEMBERED_AT_MOST = 2 * KEEP;
-
-/** Ids that were handled a short while ago, and under which epoch. */
+/** Ids of events that were handled a short while ago. */
 export interface Recent {
   /** Whether nothing is remembered any more. */
   isOver(): boolean;
-  add(id: string, epoch: number): void;
-  has(id: string, epoch: number): boolean;
+  /** `since`: when the event came. */
+  add(id: string, epoch: number, since: number): void;
+  /** Whether the event was handled, under this epoch or a later one, and came before that time. */
+  has(id: string, epoch: number, before: number): boolean;
+}
+
+interface Handled {
+  readonly epoch: number;
+  readonly since: number;
 }
 
 /** Two generations: forgetting the older one costs nothing per id, and needs no timer. */
 export function createRecent(clock: Clock): Recent {
-  let young = new Map<string, number>();
-  let old = new Map<string, number>();
+  let young = new Map<string, Handled>();
+  let old = new Map<string, Handled>();
   let began = 0;
   const turn = (): void => {
     const age = clock.now() - began;
     if (age < KEEP && young.size < MOST) return;
-    old = age < 2 * KEEP ? young : new Map<string, number>();
+    old = age < 2 * KEEP ? young : new Map<string, Handled>();
     young = new Map();
     began = clock.now();
   };
   return {
-    isOver: () => clock.now() - began >= REMEMBERED_AT_MOST,
-    add(id, epoch) {
+    isOver: () => clock.now() - began >= 2 * KEEP,
+    add(id, epoch, since) {
       turn();
-      young.set(id, epoch);
+      young.set(id, { epoch, since });
     },
-    has(id, epoch) {
+    has(id, epoch, before) {
       turn();
-      return (young.get(id) ?? old.get(id) ?? -1) >= epoch;
+      const handled = young.get(id) ?? old.get(id);
+      return handled !== undefined && handled.epoch >= epoch && handled.since < before;
     },
   };
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type HubError, PromClient, Retry } from "../../src/node.ts";
+import { deferred } from "../support/client.ts";
 import { Condition, Hub } from "../support/hub.ts";
 
 test("the surface of the seeds' client works as there", async (t) => {
@@ -185,4 +186,41 @@ test("a dead letter is made of what fails too often, and a return counts no fail
   await seen.until(() => dead.length === 1);
   assert.deepEqual([dead[0]?.original.payload, dead[0]?.err], ["first", "broken"]);
   await orders.return?.();
+});
+
+test("a member that pauses holds no key back from the others", async (t) => {
+  const hub = await Hub.start(t);
+  await using pausing = new PromClient(hub.url, hub.token());
+  await using other = new PromClient(hub.url, hub.token());
+  const gate = deferred();
+  const seen = new Condition();
+  const runs: number[] = [];
+  const options = { ordering: "key", concurrency: 2, maxInFlight: 40 } as const;
+  const subscription = await pausing.subscribe<number>(
+    "orders",
+    "g",
+    async (event) => {
+      runs.push(event.payload);
+      seen.changed();
+      await gate.promise;
+    },
+    options,
+  );
+  await pausing.publishBatch(Array.from({ length: 400 }, (_, n) => ({ topic: "orders", payload: n, options: { key: `k${n % 40}` } })));
+  await seen.until(() => runs.length === 2);
+  await other.subscribe<number>(
+    "orders",
+    "g",
+    (event) => {
+      runs.push(event.payload);
+      seen.changed();
+    },
+    options,
+  );
+  subscription.pause();
+  // All but what follows the two that run.
+  await seen.until(() => runs.length === 382);
+  gate.resolve();
+  await seen.until(() => runs.length === 400);
+  assert.equal(new Set(runs).size, 400);
 });

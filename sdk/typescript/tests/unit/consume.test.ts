@@ -304,19 +304,77 @@ test("what a handler publishes has ids that are the same however often it runs",
   await hub.close({ timeoutMs: 0 });
 });
 
-test("a pause starts nothing more, and a resume goes on", async () => {
+test("a pause starts nothing more and gives back what waits, and a resume goes on", async () => {
+  const gate = deferred();
   const seen: number[] = [];
-  const { hub, socket } = await consuming((event) => void seen.push(event.seq));
+  const { hub, socket } = await consuming(
+    async (event) => {
+      seen.push(event.seq);
+      await gate.promise;
+    },
+    { concurrency: 1 },
+  );
+  confirm(socket);
+  deliver(socket, 1);
+  deliver(socket, 2);
+  hub.pause("orders", "g");
+  await socket.next("PAUSE");
+  assert.deepEqual((await socket.next("RETURN"))["ids"], [uuid(2)], "another member would wait for it");
+  // Came before the hub knew of the pause.
+  deliver(socket, 3);
+  assert.deepEqual((await socket.next("RETURN"))["ids"], [uuid(3)]);
+  gate.resolve();
+  await socket.next("ACK");
+  hub.resume("orders", "g");
+  await socket.next("RESUME");
+  await settle();
+  assert.deepEqual(seen, [1]);
+  deliver(socket, 2, {}, { attempt: 2 });
+  await settle();
+  assert.deepEqual(seen, [1, 2]);
+  assert.throws(() => hub.pause("orders", "other"), { code: "not_subscribed" });
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("what waits in a pause without a connection goes back with the next one", async () => {
+  const gate = deferred();
+  const seen: number[] = [];
+  const { hub, server, socket, platform } = await consuming(
+    async (event) => {
+      seen.push(event.seq);
+      await gate.promise;
+    },
+    { concurrency: 1 },
+  );
+  deliver(socket, 1);
+  deliver(socket, 2);
+  await settle();
+  socket.cut();
+  hub.pause("orders", "g");
+  await platform.pass(1_000);
+  const next = await server.accept();
+  const again = await next.next("SUBSCRIBE");
+  assert.deepEqual((again["opts"] as { held: unknown }).held, [uuid(1)]);
+  next.ok(again, { held: [uuid(1)] });
+  gate.resolve();
+  assert.deepEqual((await next.next("ACK"))["ids"], [uuid(1)]);
+  hub.resume("orders", "g");
+  await settle();
+  assert.deepEqual(seen, [1], "the other one is not held here any more");
+  await hub.close({ timeoutMs: 0 });
+});
+
+test("a hub that cannot take events back gets none in a pause", async () => {
+  const seen: number[] = [];
+  const { hub, socket } = await consuming((event) => void seen.push(event.seq), {}, { features: [] });
   hub.pause("orders", "g");
   await socket.next("PAUSE");
   deliver(socket, 1);
   await settle();
   assert.deepEqual(seen, []);
   hub.resume("orders", "g");
-  await socket.next("RESUME");
   await settle();
   assert.deepEqual(seen, [1]);
-  assert.throws(() => hub.pause("orders", "other"), { code: "not_subscribed" });
   await hub.close({ timeoutMs: 0 });
 });
 
@@ -556,20 +614,28 @@ test("a signal that ends subscribing rejects with its reason, also while an earl
 
 test("what waits for longer than it may be extended goes back without a failure", async () => {
   for (const autoExtend of [{ upToMs: 60_000 }, false] as const) {
+    const gate = deferred();
     const seen: number[] = [];
-    const { hub, socket, subscription, platform } = await consuming(({ seq }) => void seen.push(seq), { autoExtend });
+    const { hub, socket, platform } = await consuming(
+      async ({ seq }) => {
+        seen.push(seq);
+        await gate.promise;
+      },
+      { autoExtend, concurrency: 1 },
+    );
     confirm(socket);
-    subscription.pause();
     deliver(socket, 1);
+    deliver(socket, 2);
     // The hub is heard, so that the connection lives.
     for (let second = 0; second < 100; second++) {
       await platform.pass(1_000);
       socket.say({});
     }
     const returned = socket.received.filter(({ op }) => op === "RETURN");
-    assert.deepEqual(returned.map(({ ids }) => ids), [[uuid(1)]]);
-    subscription.resume();
-    assert.deepEqual(seen, []);
+    assert.deepEqual(returned.map(({ ids }) => ids), [[uuid(2)]]);
+    gate.resolve();
+    await settle();
+    assert.deepEqual(seen, [1]);
     await hub.close({ timeoutMs: 0 });
   }
 });
@@ -656,4 +722,51 @@ test("a subscription knows what the one of its name before it has handled", asyn
   assert.equal(handled, 1);
   assert.equal(socket.received.filter(({ op }) => op === "ACK").length, 2);
   await hub.close();
+});
+
+test("a subscription on the next connection knows what the one before it has handled, though a killed hub counts attempts anew", async () => {
+  let handled = 0;
+  const { hub, socket, subscription, server, platform } = await consuming(() => void handled++);
+  confirm(socket);
+  deliver(socket, 1);
+  await settle();
+  await subscription.unsubscribe();
+  socket.cut();
+  const again = hub.subscribe("orders", "g", () => void handled++);
+  await platform.pass(1_000);
+  const next = await server.accept();
+  confirm(next);
+  next.ok(await next.next("SUBSCRIBE"));
+  await again;
+  deliver(next, 1);
+  await settle();
+  assert.equal(handled, 1);
+  assert.equal(next.received.filter(({ op }) => op === "ACK").length, 1);
+  await hub.close();
+});
+
+test("a group that is deleted and made again gets its events again", async () => {
+  for (const isSubscribed of [true, false]) {
+    let handled = 0;
+    const { hub, socket, subscription, server, platform } = await consuming(() => void handled++);
+    confirm(socket);
+    deliver(socket, 1);
+    await settle();
+    if (isSubscribed) {
+      socket.say({ op: "ERR", code: "not_subscribed", msg: "the subscription has ended", topic: "orders", group: "g" });
+      assert.equal((await subscription.closed)?.code, "not_subscribed");
+      socket.cut();
+    } else {
+      await subscription.unsubscribe();
+    }
+    const again = hub.subscribe("orders", "g", () => void handled++);
+    await platform.pass(1_000);
+    const next = isSubscribed ? await server.accept() : socket;
+    next.ok(await next.next("SUBSCRIBE"));
+    await again;
+    deliver(next, 1);
+    await settle();
+    assert.equal(handled, 2);
+    await hub.close({ timeoutMs: 0 });
+  }
 });
