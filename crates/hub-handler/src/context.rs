@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use hub_proto::bus::{Delivery, Publisher};
 use hub_proto::{EventId, PublishOptions, Receipt, Result};
@@ -37,9 +38,12 @@ impl Held {
         self.newest.lock().clone()
     }
 
-    /// It came again.
-    pub fn renew(&self, delivery: Delivery) {
+    /// It came again. A lease that was lost is there again, unless the handler that runs was told otherwise.
+    pub fn renew(&self, delivery: Delivery, is_running: bool) {
         *self.newest.lock() = delivery;
+        if !is_running {
+            self.lost.send_replace(false);
+        }
     }
 
     /// The lease is over, and the handler is told.
@@ -73,6 +77,15 @@ impl HandlerContext {
     /// The group; `None` for a subscription that only watches.
     pub fn group(&self) -> Option<&str> {
         self.group.as_deref()
+    }
+
+    /// Puts the deadline off until `time` from now, at most 12 hours; never closer than it is. Answers the time left. A handler needs this only
+    /// beyond [`HandlerOptions::extend_up_to`](crate::HandlerOptions).
+    ///
+    /// # Errors
+    /// `unknown_id` if the lease is over.
+    pub async fn extend(&self, time: Duration) -> Result<Duration> {
+        self.held.newest().extend(time).await
     }
 
     /// Comes when the lease is lost: the event is with another member, or comes again. What the handler does from then on may be done

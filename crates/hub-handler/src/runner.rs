@@ -116,7 +116,6 @@ where
                         tracing::warn!(topic = topic.as_deref(), missed, "a handler without a group has missed events");
                     }
                     Err(error) => {
-                        self.stream = None;
                         result = Err(error);
                         break;
                     }
@@ -131,15 +130,11 @@ where
     /// An event came.
     fn take(&mut self, delivery: Delivery) {
         if self.group.is_some() {
-            if let Some(known) = self.lease_of(&delivery) {
-                known.held.renew(delivery);
-                known.extend_at = known.first_extension(Instant::now());
-                let extend_at = known.extend_at;
-                self.look_at = earlier(self.look_at, extend_at);
-                return;
+            if let Some(at) = self.lease_of(&delivery).map(|known| known.held.clone()) {
+                return self.take_again(&at, delivery);
             }
             if self.finished.has(&delivery) {
-                // If it is lost again, so comes the event.
+                // If this ack is lost, too, the event comes once more.
                 let _ = delivery.ack();
                 return;
             }
@@ -165,6 +160,26 @@ where
             }
         }
         self.ready.push_back(held);
+    }
+
+    /// An event came again that is held here.
+    fn take_again(&mut self, held: &Arc<Held>, delivery: Delivery) {
+        if held.is_handled() {
+            let _ = delivery.ack();
+            return;
+        }
+        let is_running = self.is_running(held);
+        let is_extended = self.extend_up_to > Duration::ZERO;
+        let Some(known) = self.lease_of(&delivery) else { return };
+        // A handler that was told that its lease is lost may have stopped half-way.
+        held.renew(delivery, is_running);
+        known.extend_at = known.first_extension(Instant::now()).filter(|_| is_extended);
+        let extend_at = known.extend_at;
+        self.look_at = earlier(self.look_at, extend_at);
+    }
+
+    fn is_running(&self, held: &Arc<Held>) -> bool {
+        self.running.values().any(|other| Arc::ptr_eq(other, held))
     }
 
     fn lease_of(&mut self, delivery: &Delivery) -> Option<&mut HeldLease> {
@@ -289,12 +304,9 @@ where
     async fn finish(&mut self) {
         self.ready.clear();
         let mut waiting = JoinSet::new();
-        if self.stream.is_some() {
-            let is_running = |held: &Arc<Held>| self.running.values().any(|other| Arc::ptr_eq(other, held));
-            for lease in self.leases.values().flatten().filter(|lease| !is_running(&lease.held)) {
-                let newest = lease.held.newest();
-                waiting.spawn(async move { report(newest.give_back(Duration::ZERO).await) });
-            }
+        for lease in self.leases.values().flatten().filter(|lease| !self.is_running(&lease.held)) {
+            let newest = lease.held.newest();
+            waiting.spawn(async move { report(newest.give_back(Duration::ZERO).await) });
         }
         self.behind = None;
         self.concurrency = 0;
@@ -310,6 +322,7 @@ where
             }
         }
         while waiting.join_next().await.is_some() {}
+        // Not before: with the subscription ends what its handlers hold.
         if let Some(stream) = self.stream.take() {
             report(stream.close().await);
         }

@@ -187,9 +187,11 @@ impl Keeper {
             Err(io::Error::other("upkeep broke off, which is a bug: the log has the panic"))
         });
         let place = self.shared.disk.place();
-        self.shared
-            .health
-            .upkeep(result.as_ref().err().map(|error| format!("{} in {place}", explain(error))));
+        // What breaks off because the store is being closed has not failed.
+        if self.shared.check_open().is_ok() {
+            let why = result.as_ref().err().map(|error| format!("{} in {place}", explain(error)));
+            self.shared.health.upkeep(why);
+        }
         match result {
             Ok(true) => Turn::More,
             Ok(false) if !self.gone.is_empty() => Turn::Pinned,
@@ -314,13 +316,16 @@ impl Keeper {
     }
 
     /// How many zeros are written at once: few, with rests, unless a commit may have to wait for them.
-    fn stride(&self) -> u64 {
+    ///
+    /// # Errors
+    /// The store is being closed, and waits for this: a slow disk may take longer for a segment than a hub has to stop.
+    fn stride(&self) -> io::Result<u64> {
+        self.shared.check_open()?;
         if self.shared.options.threads == Threads::None || self.is_needed_soon() {
-            AT_ONCE
-        } else {
-            std::thread::sleep(REST);
-            STRIDE as u64
+            return Ok(AT_ONCE);
         }
+        std::thread::sleep(REST);
+        Ok(STRIDE as u64)
     }
 
     fn prepare_next(&self) -> io::Result<()> {
@@ -465,7 +470,12 @@ fn trim(segment: &Segment) -> io::Result<()> {
 
 /// Makes a file of zeros for a segment that takes events. The reserve comes first: what a full disk has left is not for
 /// events.
-pub fn prepare(shared: &Shared, number: u64, bytes: u64, step: impl Fn() -> u64) -> io::Result<Prepared> {
+pub fn prepare(
+    shared: &Shared,
+    number: u64,
+    bytes: u64,
+    step: impl Fn() -> io::Result<u64>,
+) -> io::Result<Prepared> {
     make_reserve(shared, &step)?;
     prepare_from_reserve(shared, number, bytes, step)
 }
@@ -475,14 +485,14 @@ pub fn prepare_from_reserve(
     shared: &Shared,
     number: u64,
     bytes: u64,
-    step: impl Fn() -> u64,
+    step: impl Fn() -> io::Result<u64>,
 ) -> io::Result<Prepared> {
     let file = make_zeros(shared, &format!("{}.new", SegmentId::Log(number)), bytes, step)?;
     Ok(Prepared { number, file, bytes })
 }
 
 /// Makes the reserve, if it is not there.
-fn make_reserve(shared: &Shared, step: impl Fn() -> u64) -> io::Result<()> {
+fn make_reserve(shared: &Shared, step: impl Fn() -> io::Result<u64>) -> io::Result<()> {
     let bytes = shared.options.disk_reserve;
     if bytes == 0 || shared.has_reserve.load(Relaxed) {
         return Ok(());
@@ -501,7 +511,7 @@ fn make_zeros(
     shared: &Shared,
     name: &str,
     bytes: u64,
-    step: impl Fn() -> u64,
+    step: impl Fn() -> io::Result<u64>,
 ) -> io::Result<Arc<dyn DiskFile>> {
     match shared.disk.remove(name) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -516,7 +526,7 @@ fn make_zeros(
         let zeros = vec![0; AT_ONCE.min(bytes) as usize];
         let mut at = 0;
         while at < bytes {
-            let stride = step().min(AT_ONCE).min(bytes - at);
+            let stride = step()?.min(AT_ONCE).min(bytes - at);
             file.write_at(&zeros[..stride as usize], at)?;
             at += stride;
             file.sync()?;

@@ -92,7 +92,7 @@ impl Recovery {
             None => {
                 let bytes = self.shared.options.segment_bytes;
                 let prepared =
-                    keeper::prepare_from_reserve(&self.shared, expected, bytes, || keeper::AT_ONCE);
+                    keeper::prepare_from_reserve(&self.shared, expected, bytes, || Ok(keeper::AT_ONCE));
                 let prepared = prepared.map_err(during)?;
                 let begun = begin_segment(&self.shared, prepared.file, expected, number, last_end);
                 let segment = begun.map_err(during)?.segment;

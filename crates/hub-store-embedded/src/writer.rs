@@ -139,9 +139,9 @@ impl Writer {
                     let _ = self.shared.disk.remove(&format!("{}.new", SegmentId::Log(other.number)));
                 }
                 match size {
-                    Size::Full => keeper::prepare(&self.shared, number, bytes, || keeper::AT_ONCE)?,
+                    Size::Full => keeper::prepare(&self.shared, number, bytes, || Ok(keeper::AT_ONCE))?,
                     Size::Small => {
-                        keeper::prepare_from_reserve(&self.shared, number, bytes, || keeper::AT_ONCE)?
+                        keeper::prepare_from_reserve(&self.shared, number, bytes, || Ok(keeper::AT_ONCE))?
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hub_proto::Event;
+use hub_proto::{Event, limits};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
@@ -128,6 +128,8 @@ impl Message {
     /// # Errors
     /// What the hub refused.
     pub async fn nack(&self, delay: Option<Duration>, reason: &str) -> Result<()> {
+        // What the hub refuses would no longer be known here as in hand.
+        check_delay(delay.unwrap_or_default())?;
         let (connection, attempt) = (self.connection(), self.told_attempt());
         // A connection that is lost meanwhile hands it back, too.
         self.settled();
@@ -144,6 +146,7 @@ impl Message {
     /// # Errors
     /// `Unsupported` if the hub does not have [`RETURN`]; what it refused.
     pub async fn give_back(&self, delay: Duration) -> Result<()> {
+        check_delay(delay)?;
         let (connection, attempt) = (self.connection(), self.told_attempt());
         connection.needs(RETURN)?;
         // If the connection is lost meanwhile, the next one does not name the event, and the hub takes it back.
@@ -203,4 +206,15 @@ impl Message {
     fn name(&self) -> &Name {
         &self.delivered.name
     }
+}
+
+/// Refuses a delay that is longer than the hub takes.
+fn check_delay(delay: Duration) -> Result<()> {
+    let most = Duration::from_millis(limits::MAX_DELAY_MS);
+    if delay <= most {
+        return Ok(());
+    }
+    let text =
+        format!("the delay is {} s; it must be at most {} (12 hours)", delay.as_secs(), most.as_secs());
+    Err(Error::new(ErrorKind::Usage, text))
 }

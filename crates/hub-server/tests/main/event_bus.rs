@@ -28,26 +28,27 @@ struct Subject {
     /// The one behind it.
     behind: Bus,
     wire: Option<Wire>,
-    _world: Option<World>,
+    /// Its hub, of a client.
+    world: Option<World>,
 }
 
 impl Subject {
     async fn in_process() -> Self {
         let bus = Bus::builder(MemoryStore::new()).open().await.unwrap();
-        Self { bus: Arc::new(bus.clone()), behind: bus, wire: None, _world: None }
+        Self { bus: Arc::new(bus.clone()), behind: bus, wire: None, world: None }
     }
 
     async fn client() -> Self {
         let world = World::with(hub_core::Config::default(), Settings::default()).await;
         let bus = connect(&world.address.to_string()).await;
-        Self { bus, behind: world.bus().clone(), wire: None, _world: Some(world) }
+        Self { bus, behind: world.bus().clone(), wire: None, world: Some(world) }
     }
 
     async fn client_that_is_cut() -> Self {
         let world = World::with(hub_core::Config::default(), Settings::default()).await;
         let wire = Wire::to(world.address).await;
         let bus = connect(&wire.address().to_string()).await;
-        Self { bus, behind: world.bus().clone(), wire: Some(wire), _world: Some(world) }
+        Self { bus, behind: world.bus().clone(), wire: Some(wire), world: Some(world) }
     }
 
     /// Cuts the connection, if there is one that can be cut.

@@ -1,7 +1,7 @@
 //! A disk that stalls, fails or lies under a store with threads of its own.
 
 use super::tools::page;
-use super::watched::Watched;
+use super::watched::{Call, Watched};
 use hub_core::store::{Appended, Commit, Committed, EventStore, StoreError};
 use hub_core::{Bus, Code, Config};
 use hub_proto::{Draft, Event, EventId, NewEvent, Payload, TopicName};
@@ -9,7 +9,7 @@ use hub_store_embedded::disk::sim::SimDisk;
 use hub_store_embedded::{EmbeddedStore, Options};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Far beyond what anything here takes.
@@ -80,6 +80,32 @@ async fn a_sync_that_stalls_holds_answers_back_and_nothing_else() {
     assert_eq!(commit.await.unwrap().unwrap().seq(), 2);
     assert_eq!(seqs(&store, "a").await, [1, 2]);
     store.close().await.unwrap();
+}
+
+/// A disk that takes 100 ms for each sync, while the segment after the first is prepared.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_closes_does_not_wait_for_the_next_segment_to_be_prepared() {
+    const STEPS: usize = 64;
+    let disk = SimDisk::new(1);
+    let (begun, syncs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let watched = Watched::with(&disk, {
+        let (begun, syncs) = (begun.clone(), syncs.clone());
+        move |call| match call {
+            Call::Create("log-00000002.new") => begun.store(true, Relaxed),
+            Call::Sync if begun.load(Relaxed) => {
+                syncs.fetch_add(1, Relaxed);
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            _ => {}
+        }
+    });
+    let options = Options { segment_bytes: (STEPS << 18) as u64, ..options() };
+    let store = EmbeddedStore::open_on(Arc::new(watched), options).unwrap();
+    until("a segment is being prepared", || begun.load(Relaxed)).await;
+    store.close().await.unwrap();
+    drop(store);
+    let syncs = syncs.load(Relaxed);
+    assert!(syncs < STEPS, "{syncs} syncs: the segment was prepared to its end");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -33,13 +33,14 @@ pub async fn an_event_that_was_acked_does_not_come_again(subject: &Subject) {
 pub async fn an_event_that_failed_comes_again(subject: &Subject) {
     let mut work = subject.open("t", Some("g"), earliest()).await;
     publish(subject, "t", 1..=1).await;
-    next(&mut work).await.nack(Some(Duration::from_millis(1)), "not now").await.unwrap();
+    let first = next(&mut work).await;
+    let refused = first.nack(Some(Duration::from_secs(13 * 3600)), "much later").await.unwrap_err();
+    assert_eq!(refused.code, Code::BadRequest);
+    first.nack(Some(Duration::from_millis(1)), "not now").await.unwrap();
     subject.cut().await;
     let again = next(&mut work).await;
     assert_eq!((again.decode::<u64>().unwrap(), again.max_attempts()), (1, 5));
     assert!(again.attempt() >= 2);
-    let refused = again.nack(Some(Duration::from_secs(13 * 3600)), "much later").await.unwrap_err();
-    assert_eq!(refused.code, Code::BadRequest);
 }
 
 pub async fn an_event_that_was_given_back_has_not_failed(subject: &Subject) {
